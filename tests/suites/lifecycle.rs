@@ -12,7 +12,7 @@ use capstan_api::declared::controllers;
 use capstan_plan::Digest;
 use capstan_testkit::{Manager, RealPlane, UpstreamManagers, eventually, install_crds};
 use capstan_tests::{Running, capstan, kubectl, simulated_hosts};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// Some twenty seconds are usual for the longest wait; a loaded machine needs more.
 const DEADLINE: Duration = Duration::from_secs(300);
@@ -147,9 +147,33 @@ async fn machines_follow_to_another_ca_of_their_plane() {
     })
     .await
     .unwrap();
+    machines_enrol_again_when_their_tokens_are_rejected(&folder, &user).await;
     assert_eq!((user.machines(), user.nodes("{.metadata.uid}").unwrap()), (machines, nodes));
     user.changes().await;
     plane.ensure_running().unwrap();
+}
+
+/// The key of tokens has leaked: no token of before is worth anything, and no machine is lost.
+async fn machines_enrol_again_when_their_tokens_are_rejected(folder: &Folder, user: &User) {
+    let path = r#"jsonpath={range .items[*]}{.spec.credential.sealedToken}{"\n"}{end}"#;
+    let credentials = || user.kubectl(&["get", "machinereports", "-o", path], "");
+    let before: Vec<String> = credentials().unwrap().lines().map(str::to_owned).collect();
+    let kubeconfig = folder.kubeconfig();
+    let rotate = ["rotate", "token-key", "--kubeconfig", kubeconfig.to_str().unwrap()];
+    let said = capstan(&[&rotate[..], &["-o", "json"]].concat()).unwrap();
+    let said: Value = serde_json::from_str(&said).unwrap();
+    assert_eq!(said["enrolAgain"], json!([]), "with the usual overlap they renew in time");
+    let said = capstan(&[&rotate[..], &["--keep-old-for", "0s"]].concat()).unwrap();
+    assert!(said.contains("5 machines enrol again"), "{said}");
+    eventually(DEADLINE, "the machines to have other credentials", async || {
+        let now = credentials()?;
+        let now: Vec<&str> = now.lines().filter(|token| !token.is_empty()).collect();
+        let is_new = |token: &&str| !before.iter().any(|old| old == token);
+        ensure!(now.len() == 5 && now.iter().all(is_new), "{} of 5", now.len());
+        Ok(())
+    })
+    .await
+    .unwrap();
 }
 
 /// Waits between half a second and three and a half, from a seed.

@@ -177,6 +177,7 @@ const BORDERS: &[Border] = &[
         &[
             "capstan-api",
             "capstan-nspawn",
+            "capstan-pki",
             "capstan-plan",
             "capstan-template",
             "capstan-testkit",

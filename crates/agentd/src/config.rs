@@ -171,11 +171,6 @@ impl Config {
         self.document.machine_id.as_str()
     }
 
-    /// Who we are to the management plane, once we have enrolled.
-    pub(crate) fn user(&self) -> String {
-        format!("capstan:machine:{}:{}", self.namespace(), self.machine_id())
-    }
-
     pub(crate) fn token(&self) -> Option<&SecretText> {
         self.document.token.as_ref()
     }
@@ -210,7 +205,6 @@ mod tests {
     fn the_configuration_of_bootstrap_data_is_read() {
         let config = parse(&document()).expect("a configuration");
         assert_eq!((config.server.host(), config.server.port()), ("10.0.0.1", 6443));
-        assert_eq!(config.user(), "capstan:machine:default:0123");
         assert_eq!(config.token().map(SecretText::expose), Some("one-time"));
         assert!(!format!("{config:?}").contains("one-time"));
     }

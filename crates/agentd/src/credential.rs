@@ -1,19 +1,20 @@
-//! The machine's key and certificate. The key is made here and never leaves.
+//! The machine's key, and the token that it has as its credential. The key is made here and never leaves.
 
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use capstan_agent::https::Trust;
-use capstan_pki::issue;
+use capstan_pki::machine_token::TokenQuery;
+use capstan_plan::SecretText;
 use jiff::Timestamp;
 use rcgen::{KeyPair, PublicKeyData as _};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
+use crate::api::Api;
 use crate::config::Config;
+use crate::enroll::reports;
 use crate::paths::Paths;
 use crate::{Failure, files};
-
-/// Before a certificate on the disk: at which plane it is of use.
-const STAMP: &str = "# for ";
-
-/// Organisation in every machine's certificate.
-const GROUP: &str = "capstan:machines";
 
 /// The machine's key.
 pub(crate) struct Key(KeyPair);
@@ -45,108 +46,170 @@ impl Key {
         KeyPair::from_pem(&pem).map(Self).map(Some).map_err(|_| wrong())
     }
 
-    /// Asks for a certificate: who we are, and nothing besides.
-    pub(crate) fn request(&self, config: &Config) -> Result<String, Failure> {
-        let request = issue::request(&self.0, issue::subject(&config.user(), Some(GROUP)));
-        request.map_err(|error| Failure::new(format!("cannot write a certificate request: {error}")))
+    /// Asks for a credential, with another nonce each time.
+    pub(crate) fn request(&self) -> Request {
+        let nonce: [u8; 16] = rand::random();
+        let public_key = BASE64_STANDARD.encode(self.0.subject_public_key_info());
+        Request { public_key, nonce: BASE64_STANDARD.encode(nonce) }
     }
 
-    /// Looks at a certificate in PEM, if it is for this key.
-    pub(crate) fn certificate(&self, pem: &str) -> Option<Certificate> {
-        let read = capstan_pki::Certificate::first_in(pem.as_bytes())?;
-        let is_ours = read.public_key == self.0.subject_public_key_info();
-        is_ours.then(|| Certificate { pem: pem.to_owned(), read })
+    /// Reads the credential in a report, if it answers this request.
+    pub(crate) fn open(&self, request: &Request, config: &Config, report: &Value) -> Option<Credential> {
+        let credential = &report["spec"]["credential"];
+        let time = |name: &str| credential[name].as_str()?.parse::<Timestamp>().ok();
+        let Request { public_key, nonce } = request;
+        let query = TokenQuery { machine_id: config.machine_id(), public_key, nonce };
+        let token = query.open(&self.0.serialize_der(), credential["sealedToken"].as_str()?).ok()?;
+        Some(Credential {
+            valid_for: config.stamp(),
+            token: SecretText::new(token),
+            issued_at: time("issuedAt")?,
+            expires_at: time("expiresAt")?,
+        })
     }
 }
 
-/// A certificate for the machine's key.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Certificate {
-    pem: String,
-    pub(crate) read: capstan_pki::Certificate,
+/// What the machine asks for a credential with.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Request {
+    public_key: String,
+    nonce: String,
 }
 
-impl Certificate {
-    /// The certificate on the machine, if it has one for its key and for the plane it obeys. One without a stamp is
-    /// from before there were any, and not from before a hand-over, which brings a token.
-    pub(crate) fn read(paths: &Paths, config: &Config, key: &Key) -> Result<Option<Self>, Failure> {
-        let path = paths.certificate();
-        let text =
+impl Request {
+    /// The request that the machine has made before, if it was for this key.
+    pub(crate) fn read(paths: &Paths, key: &Key) -> Result<Option<Self>, Failure> {
+        let bytes = files::read(&paths.request()).map_err(Failure::new)?;
+        let request = bytes.and_then(|bytes| serde_json::from_slice::<Self>(&bytes).ok());
+        Ok(request.filter(|request| request.public_key == key.request().public_key))
+    }
+
+    pub(crate) fn write(&self, paths: &Paths) -> Result<(), Failure> {
+        let text = serde_json::to_vec(self).map_err(Failure::new)?;
+        files::write(&paths.request(), &text).map_err(Failure::new)
+    }
+}
+
+/// What the machine shows to the management plane.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Credential {
+    /// At which plane it is of use. In the same file as the token, so that neither is there without the other.
+    valid_for: String,
+    token: SecretText,
+    pub(crate) issued_at: Timestamp,
+    pub(crate) expires_at: Timestamp,
+}
+
+/// Whether the management plane accepts a credential.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Acceptance {
+    /// It does.
+    Accepted,
+    /// It does not.
+    Refused,
+    /// It cannot be asked.
+    Unknown,
+}
+
+impl Credential {
+    /// The credential on the machine, if it has one for the plane it obeys.
+    pub(crate) fn read(paths: &Paths, config: &Config) -> Result<Option<Self>, Failure> {
+        let path = paths.credential();
+        let bytes =
             files::read(&path).map_err(|error| Failure::new(format!("{}: {error}", path.display())))?;
-        let Some(text) = text.and_then(|text| String::from_utf8(text).ok()) else { return Ok(None) };
-        let (is_ours, pem) = match text.strip_prefix(STAMP).and_then(|rest| rest.split_once('\n')) {
-            Some((stamp, pem)) => (stamp == config.stamp(), pem),
-            None => (config.token().is_none(), text.as_str()),
-        };
-        Ok(key.certificate(pem).filter(|_| is_ours))
+        let read = bytes.and_then(|bytes| serde_json::from_slice::<Self>(&bytes).ok());
+        Ok(read.filter(|read| read.valid_for == config.stamp()))
     }
 
-    /// Writes it down together with where it is of use: in one file, so that neither is there without the other.
-    pub(crate) fn write(&self, paths: &Paths, config: &Config) -> Result<(), Failure> {
-        let path = paths.certificate();
-        files::write(&path, format!("{STAMP}{}\n{}", config.stamp(), self.pem).as_bytes())
+    pub(crate) fn write(&self, paths: &Paths) -> Result<(), Failure> {
+        let path = paths.credential();
+        let text = serde_json::to_vec(self).map_err(Failure::new)?;
+        files::write(&path, &text)
             .map_err(|error| Failure::new(format!("cannot write {}: {error}", path.display())))
     }
 
     /// When another one should be asked for: two thirds of its life are over.
     pub(crate) fn renewal(&self) -> Timestamp {
-        self.read.renewal()
+        let life = self.expires_at.duration_since(self.issued_at);
+        self.issued_at.checked_add(life / 3 * 2).unwrap_or(self.expires_at)
     }
 
     pub(crate) fn is_over(&self, now: Timestamp) -> bool {
-        self.read.not_after <= now
+        self.expires_at <= now
     }
 
-    /// Whom we believe, and that it is us who ask.
-    pub(crate) fn trust(&self, config: &Config, key: &Key) -> Result<Trust, Failure> {
-        let key = key.0.serialize_pem();
-        Trust::mutual(&config.ca, self.pem.as_bytes(), key.as_bytes())
-            .map_err(|error| Failure::new(format!("caData or the certificate cannot be used: {error}")))
+    /// The management plane, as itself and as us.
+    pub(crate) fn api(&self, config: &Config) -> Result<Api, Failure> {
+        let trust = Trust::pinned(&config.ca).map_err(|error| Failure::new(format!("caData: {error}")))?;
+        Ok(Api::new(config.server.clone(), trust, Some(self.token.clone())))
+    }
+
+    /// Asks the plane whether it accepts the credential. One without rights is accepted: rights come and go.
+    pub(crate) async fn acceptance(&self, config: &Config) -> Result<Acceptance, Failure> {
+        let answer = self.api(config)?.get(&format!("{}/{}", reports(config), config.machine())).await;
+        Ok(match answer {
+            Ok(_) => Acceptance::Accepted,
+            Err(error) if error.is_status(401) => Acceptance::Refused,
+            Err(error) if error.is_status(403) || error.is_status(404) => Acceptance::Accepted,
+            Err(_) => Acceptance::Unknown,
+        })
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rcgen::CertificateParams;
+    use serde_json::json;
+
+    fn config(server: &str) -> Config {
+        let text = format!(
+            r#"{{"apiVersion":"agent.capstan.dev/v1alpha1","kind":"AgentConfig","server":"{server}","caData":"",
+                "namespace":"n","machine":"m","machineID":"i","planPublicKey":"{}="}}"#,
+            "A".repeat(43)
+        );
+        Config::parse(text.as_bytes()).expect("a configuration")
+    }
+
+    /// A report with the answer to a request.
+    fn answered(request: &Request, token: &str) -> Value {
+        let Request { public_key, nonce } = request;
+        let sealed = TokenQuery { machine_id: "i", public_key, nonce }.seal(token).expect("sealed");
+        json!({"spec": {"credential": {
+            "sealedToken": sealed, "issuedAt": "2026-01-01T00:00:00Z", "expiresAt": "2026-01-31T00:00:00Z",
+        }}})
+    }
 
     #[test]
-    fn a_key_is_made_once_and_a_certificate_is_for_it_or_for_somebody_else() {
+    fn a_key_is_made_once_and_a_credential_answers_its_request_and_no_other() {
         let folder = tempfile::tempdir().expect("a folder");
         let paths = Paths::new(folder.path().to_owned());
         assert!(Key::read(&paths).expect("no error").is_none());
         let key = Key::take(&paths).expect("a key");
         let again = Key::take(&paths).expect("the key");
         assert_eq!(key.0.serialize_pem(), again.0.serialize_pem());
-        let other = KeyPair::generate().expect("a key");
-        let signed = |key: &KeyPair| {
-            let mut params = CertificateParams::new([]).expect("params");
-            params.not_before = rcgen::date_time_ymd(2026, 1, 1);
-            params.not_after = rcgen::date_time_ymd(2026, 1, 31);
-            params.self_signed(key).expect("signed").pem()
-        };
-        let certificate = key.certificate(&signed(&key.0)).expect("for this key");
-        assert_eq!(certificate.renewal(), "2026-01-21T00:00:00Z".parse().expect("a time"));
-        assert!(certificate.is_over("2026-01-31T00:00:00Z".parse().expect("a time")));
-        assert_eq!(key.certificate(&signed(&other)), None);
-        assert_eq!(key.certificate("nonsense"), None);
-        let config = |server: &str, token: &str| {
-            let text = format!(
-                r#"{{"apiVersion":"agent.capstan.dev/v1alpha1","kind":"AgentConfig","server":"{server}","caData":"",
-                    "namespace":"n","machine":"m","machineID":"i",{token}
-                    "planPublicKey":"{}="}}"#,
-                "A".repeat(43)
-            );
-            Config::parse(text.as_bytes()).expect("a configuration")
-        };
-        let (ours, theirs) = (config("https://here", ""), config("https://there", r#""token":"t","#));
-        let read = |config: &Config| Certificate::read(&paths, config, &key).expect("read");
-        certificate.write(&paths, &ours).expect("written");
-        assert_eq!((read(&ours), read(&theirs)), (Some(certificate.clone()), None));
-        // From before there were stamps.
-        files::write(&paths.certificate(), certificate.pem.as_bytes()).expect("written");
-        assert_eq!((read(&ours), read(&theirs)), (Some(certificate), None));
+        let (here, there) = (config("https://here"), config("https://there"));
+        let (request, later) = (key.request(), key.request());
+        assert_eq!(request.public_key, later.public_key);
+        let report = answered(&request, "secret");
+        let credential = key.open(&request, &here, &report).expect("an answer");
+        assert_eq!(credential.token.expose(), "secret");
+        assert_eq!(key.open(&later, &here, &report), None, "it asked again since");
+        let other = Key(KeyPair::generate().expect("a key"));
+        assert_eq!(other.open(&request, &here, &report), None);
+        assert_eq!(key.open(&request, &here, &json!({})), None);
+        assert_eq!(credential.renewal(), "2026-01-21T00:00:00Z".parse().expect("a time"));
+        assert!(credential.is_over("2026-01-31T00:00:00Z".parse().expect("a time")));
+        assert!(!format!("{credential:?}").contains("secret\""), "the token is not printed");
+
+        credential.write(&paths).expect("written");
+        let read = |config: &Config| Credential::read(&paths, config).expect("read");
+        assert_eq!((read(&here), read(&there)), (Some(credential), None));
+        request.write(&paths).expect("written");
+        assert_eq!(Request::read(&paths, &key).expect("read"), Some(request));
+        assert_eq!(Request::read(&paths, &other).expect("read"), None, "that was for another key");
         std::fs::write(paths.key(), "nonsense").expect("written");
-        assert!(Key::take(&paths).is_err(), "a key that was damaged is not replaced behind anybody's back");
+        assert!(Key::take(&paths).is_err(), "a key that was damaged is not replaced without a person");
     }
 }

@@ -1,7 +1,7 @@
-//! Trades the one-time token for a certificate of the machine's own.
+//! Trades the enrolment token for a credential of the machine's own.
 //!
 //! Everything that must be known after a crash is on the disk before anybody hears of it: the key before the request,
-//! the certificate before the token goes. So it can be cut off anywhere and done again.
+//! the credential before the token goes. So it can be cut off anywhere and done again.
 
 use capstan_agent::https::Trust;
 use jiff::Timestamp;
@@ -15,19 +15,19 @@ use std::time::Duration;
 
 use crate::api::{Api, ApiError, Client, follow};
 use crate::config::Config;
-use crate::credential::{Certificate, Key};
+use crate::credential::{Acceptance, Credential, Key, Request};
 use crate::paths::Paths;
-use crate::{Failure, files, say, service};
+use crate::{Failure, say, service};
 
 /// How long to wait before a request that could not be written is written again. Whoever refused it will not change its
 /// mind at once, and whoever was away tells nobody that it is back; a machine that enrols should not wait long for that.
 const BETWEEN_REQUESTS: Duration = Duration::from_secs(2);
 
-/// Why a certificate is asked for.
+/// Why a credential is asked for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Asking {
     /// We have none, and the token to ask with. The manager takes the token away when we show that we have got our
-    /// certificate, by our version in the report: what stands there from before would say so too early.
+    /// credential, by our version in the report: what stands there from before would say so too early.
     ToGetIn,
     /// Ours will expire.
     ToStay,
@@ -47,44 +47,61 @@ pub(crate) async fn run(paths: &Paths, patience: Duration, with_service: bool) -
     }
     let enrolled = tokio::time::timeout(patience, enrol(paths, &config)).await;
     enrolled.unwrap_or_else(|_| {
-        Err(Failure::new(format!("there was no certificate within {} seconds", patience.as_secs())))
+        Err(Failure::new(format!("there was no credential within {} seconds", patience.as_secs())))
     })?;
     if with_service {
         service::restart().await?;
     }
     forget_token(paths).await?;
-    say!("this machine is enrolled as {} at {}", config.user(), config.address());
+    say!("this machine is enrolled as {} at {}", config.machine(), config.address());
     Ok(())
 }
 
-/// Sees to it that the machine has a certificate that can be used. Tries until it has.
+/// Makes sure that the machine has a credential that can be used. Tries until it has.
 pub(crate) async fn enrol(paths: &Paths, config: &Config) -> Result<(), Failure> {
     // One at a time: two would ask with different requests, and each wait for the other's answer.
     let _lock = lock(paths).await?;
     let key = Key::take(paths)?;
-    if Certificate::read(paths, config, &key)?
-        .is_some_and(|certificate| !certificate.is_over(Timestamp::now()))
-    {
-        return Ok(());
-    }
-    let Some(token) = config.token() else {
-        return Err(Failure::new(
-            "this machine has neither a valid certificate nor a token to get one with; \
-             bootstrap it again",
-        ));
+    let credential = Credential::read(paths, config)?;
+    let credential = credential.filter(|credential| !credential.is_over(Timestamp::now()));
+    let token = match (credential, config.token()) {
+        (Some(_), None) => return Ok(()),
+        (Some(credential), Some(token)) => {
+            if is_accepted(&credential, config).await? {
+                return Ok(());
+            }
+            token
+        }
+        (None, Some(token)) => token,
+        (None, None) => {
+            return Err(Failure::new(
+                "this machine has neither a valid credential nor a token to get one with; bootstrap it again",
+            ));
+        }
     };
-    let request = match files::read(&paths.request()).map_err(Failure::new)? {
-        Some(request) => String::from_utf8_lossy(&request).into_owned(),
+    let request = match Request::read(paths, &key)? {
+        Some(request) => request,
         None => {
-            let request = key.request(config)?;
-            files::write(&paths.request(), request.as_bytes()).map_err(Failure::new)?;
+            let request = key.request();
+            request.write(paths)?;
             request
         }
     };
     let trust = Trust::pinned(&config.ca).map_err(|error| Failure::new(format!("caData: {error}")))?;
     let client = Client::new(Api::new(config.server.clone(), trust, Some(token.clone())));
-    let is_good = |certificate: &Certificate| !certificate.is_over(Timestamp::now());
-    ask(&client, config, &key, &request, Asking::ToGetIn, is_good).await.write(paths, config)
+    ask(&client, config, &key, &request, Asking::ToGetIn).await.write(paths)
+}
+
+/// Whether the plane accepts the credential that we have beside a token. Either may be of no use: the credential if our account
+/// was deleted, the token if it did its work before we could forget it. Asks until there is an answer.
+async fn is_accepted(credential: &Credential, config: &Config) -> Result<bool, Failure> {
+    loop {
+        match credential.acceptance(config).await? {
+            Acceptance::Accepted => return Ok(true),
+            Acceptance::Refused => return Ok(false),
+            Acceptance::Unknown => tokio::time::sleep(BETWEEN_REQUESTS).await,
+        }
+    }
 }
 
 /// Takes the token out of the configuration: it has done its work. `enroll` and the service it starts both see to it.
@@ -114,22 +131,21 @@ pub(crate) async fn lock(paths: &Paths) -> Result<File, Failure> {
     }
 }
 
-/// Puts a request into the report of this machine, and waits for the certificate that answers it: one for our key
-/// that is good enough.
+/// Writes a request into the report of this machine, and waits for the credential that answers it.
 pub(crate) async fn ask(
     client: &Client,
     config: &Config,
     key: &Key,
-    request: &str,
+    request: &Request,
     why: Asking,
-    is_good: impl Fn(&Certificate) -> bool,
-) -> Certificate {
+) -> Credential {
     let collection = reports(config);
     let status = format!("{collection}/{}/status", config.machine());
-    let mut patch = json!({"status": {"certificateRequest": request}});
+    let mut patch = json!({"status": {"credentialRequest": request}});
     if why == Asking::ToGetIn {
         patch["status"]["agentVersion"] = Value::Null;
     }
+    let asked = json!(request);
     let last_message = RefCell::new(String::new());
     loop {
         let mut answer = None;
@@ -142,18 +158,15 @@ pub(crate) async fn ask(
                 let Some(report) = report.filter(|report| is_ours(report, config)) else {
                     return ControlFlow::Continue(());
                 };
-                let pem = report["spec"]["certificate"].as_str();
-                let found = pem.and_then(|pem| key.certificate(pem));
-                // One that cannot be used must not cost us the token.
-                answer = found.filter(|found| is_good(found) && found.trust(config, key).is_ok());
-                is_asked = report["status"]["certificateRequest"].as_str() == Some(request);
+                answer = key.open(request, config, &report);
+                is_asked = report["status"]["credentialRequest"] == asked;
                 if answer.is_some() || !is_asked { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
             },
             |went| tell(went, &last_message),
         )
         .await;
-        if let Some(certificate) = answer {
-            return certificate;
+        if let Some(credential) = answer {
+            return credential;
         }
         if !is_asked && let Err(error) = client.api().merge(&status, &patch).await {
             tell(Err(&error), &last_message);

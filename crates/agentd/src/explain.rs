@@ -7,9 +7,8 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 
-use crate::api::Api;
 use crate::config::Config;
-use crate::credential::{Certificate, Key};
+use crate::credential::{Credential, Key};
 use crate::enroll::{is_ours, reports};
 use crate::paths::Paths;
 use crate::status::{self, Status};
@@ -31,7 +30,7 @@ async fn look(paths: &Paths) -> Value {
     let service = if paths.is_machine() { service::state().await } else { None };
     let credential = credential(paths, config.as_ref(), &mut obstacles);
     let connection = match (&config, &credential) {
-        (Some(config), Some((key, certificate))) => connection(config, key, certificate).await,
+        (Some(config), Some(credential)) => connection(config, credential).await,
         _ => Err("there is no credential to ask with".to_owned()),
     };
     if let Err(why) = &connection {
@@ -50,17 +49,17 @@ async fn look(paths: &Paths) -> Value {
     }
     obstacles.extend(of_plan(&history, status.as_ref()));
     let running = running(paths, &mut obstacles);
-    let certificate = credential.map(|(_, certificate)| {
-        json!({"from": certificate.read.not_before, "to": certificate.read.not_after, "renewal": certificate.renewal()})
+    let credential = credential.map(|credential| {
+        json!({"from": credential.issued_at, "to": credential.expires_at, "renewal": credential.renewal()})
     });
     json!({
         "version": env!("CARGO_PKG_VERSION"),
         "machine": config.as_ref().map(|config| json!({
             "name": config.machine(), "machineID": config.machine_id(), "namespace": config.namespace(),
-            "server": config.address(), "user": config.user(), "tokenLeft": config.token().is_some(),
+            "server": config.address(), "tokenLeft": config.token().is_some(),
             "plane": config.plane(), "epoch": config.epoch().0.max(history.epoch.0),
         })),
-        "credential": certificate,
+        "credential": credential,
         "connection": match connection { Ok(()) => json!("ok"), Err(why) => json!(why) },
         "service": service,
         "daemon": status,
@@ -70,41 +69,35 @@ async fn look(paths: &Paths) -> Value {
     })
 }
 
-fn credential(
-    paths: &Paths,
-    config: Option<&Config>,
-    obstacles: &mut Vec<String>,
-) -> Option<(Key, Certificate)> {
-    let key = Key::read(paths).map_err(|error| obstacles.push(error.to_string())).ok().flatten();
-    let certificate = key
-        .as_ref()
-        .zip(config)
-        .and_then(|(key, config)| Certificate::read(paths, config, key).ok().flatten());
-    match (&certificate, config.and_then(Config::token)) {
+fn credential(paths: &Paths, config: Option<&Config>, obstacles: &mut Vec<String>) -> Option<Credential> {
+    if let Err(error) = Key::read(paths) {
+        obstacles.push(error.to_string());
+    }
+    let credential = config.and_then(|config| Credential::read(paths, config).ok().flatten());
+    match (&credential, config.and_then(Config::token)) {
         (None, Some(_)) => obstacles.push("this machine has not enrolled yet".to_owned()),
         (None, None) => obstacles.push(
-            "this machine has no certificate and no token to get one with: bootstrap it again".to_owned(),
+            "this machine has no credential and no token to get one with: bootstrap it again".to_owned(),
         ),
-        (Some(certificate), _) if certificate.is_over(Timestamp::now()) => {
+        (Some(credential), _) if credential.is_over(Timestamp::now()) => {
             obstacles.push(format!(
-                "the certificate expired at {}: bootstrap this machine again",
-                certificate.read.not_after
+                "the credential expired at {}: bootstrap this machine again, unless the manager reaches it",
+                credential.expires_at
             ));
         }
-        (Some(certificate), _) if certificate.read.not_before > Timestamp::now() => {
+        (Some(credential), _) if credential.issued_at > Timestamp::now() => {
             obstacles.push(format!(
-                "the certificate holds from {} on: is the clock right?",
-                certificate.read.not_before
+                "the credential is valid from {} on: is the clock right?",
+                credential.issued_at
             ));
         }
         _ => {}
     }
-    key.zip(certificate)
+    credential
 }
 
-async fn connection(config: &Config, key: &Key, certificate: &Certificate) -> Result<(), String> {
-    let trust = certificate.trust(config, key).map_err(|error| error.to_string())?;
-    let api = Api::new(config.server.clone(), trust, None);
+async fn connection(config: &Config, credential: &Credential) -> Result<(), String> {
+    let api = credential.api(config).map_err(|error| error.to_string())?;
     let report = api.get(&format!("{}/{}", reports(config), config.machine())).await;
     match report {
         Ok(report) if is_ours(&report, config) => Ok(()),

@@ -4,11 +4,12 @@
 //! each. Whoever was killed in between is told again, and does the rest. Journal, ledger, cache and key stay.
 
 use capstan_agent::follow::{Refusal, Verdict, decide};
+use jiff::Timestamp;
 use serde_json::json;
 use std::io::Read as _;
 
 use crate::config::Config;
-use crate::credential::{Certificate, Key};
+use crate::credential::{Acceptance, Credential};
 use crate::paths::Paths;
 use crate::{Failure, enroll, explain, files, print, say, service, status};
 
@@ -32,7 +33,7 @@ pub(crate) async fn run(paths: &Paths, is_json: bool) -> Result<(), Failure> {
 
 async fn follow(paths: &Paths, theirs: &Config) -> Result<Option<Refusal>, Failure> {
     // Looked at before anything is stopped: whoever is refused is not noticed.
-    match look(paths, theirs)? {
+    match look(paths, theirs).await? {
         Verdict::Refuse(why) => return Ok(Some(why)),
         Verdict::Stay => {}
         Verdict::Follow => {
@@ -41,7 +42,7 @@ async fn follow(paths: &Paths, theirs: &Config) -> Result<Option<Refusal>, Failu
                 service::halt().await?;
             }
             let _lock = enroll::lock(paths).await?;
-            match look(paths, theirs)? {
+            match look(paths, theirs).await? {
                 Verdict::Refuse(why) => return Ok(Some(why)),
                 Verdict::Stay => {}
                 Verdict::Follow => {
@@ -61,7 +62,7 @@ async fn follow(paths: &Paths, theirs: &Config) -> Result<Option<Refusal>, Failu
     Ok(None)
 }
 
-fn look(paths: &Paths, theirs: &Config) -> Result<Verdict, Failure> {
+async fn look(paths: &Paths, theirs: &Config) -> Result<Verdict, Failure> {
     let ours = Config::read(paths)?;
     let mut obstacles = Vec::new();
     let history = explain::history(paths, &mut obstacles);
@@ -75,10 +76,20 @@ fn look(paths: &Paths, theirs: &Config) -> Result<Verdict, Failure> {
     if ours.is_same(theirs) {
         return Ok(Verdict::Stay);
     }
-    let key = Key::read(paths)?;
-    let certificate = key.map(|key| Certificate::read(paths, &ours, &key)).transpose()?.flatten();
+    let has_credential = has_credential(paths, &ours).await?;
     let ours = ours.allegiance(history.plan_key);
-    Ok(decide(&ours, history.epoch, &theirs.allegiance(None), certificate.is_some()))
+    Ok(decide(&ours, history.epoch, &theirs.allegiance(None), has_credential))
+}
+
+/// Whether the machine needs no token of the plane that it obeys. If that cannot be asked, the credential counts: the hand-over is
+/// repeated.
+async fn has_credential(paths: &Paths, ours: &Config) -> Result<bool, Failure> {
+    match Credential::read(paths, ours)? {
+        Some(credential) if !credential.is_over(Timestamp::now()) => {
+            Ok(credential.acceptance(ours).await? != Acceptance::Refused)
+        }
+        _ => Ok(false),
+    }
 }
 
 #[cfg(test)]

@@ -2,8 +2,8 @@
 //!
 //! | part | what lives there |
 //! |---|---|
-//! | [`enroll`] | trades the one-time token for a certificate of the machine's own |
-//! | [`daemon`] | watches the plan, carries it out, reports, keeps its certificate fresh |
+//! | [`enroll`] | trades the enrolment token for a credential of the machine's own |
+//! | [`daemon`] | watches the plan, carries it out, reports, keeps its credential fresh |
 //! | [`follow`] | lets itself be handed to another management plane, if that is not behind the one it obeys |
 //! | [`explain`] | why it does what it does, for people |
 //! | [`reset`] | takes everything back, itself last |
@@ -53,7 +53,7 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Trade the one-time token for a certificate, and start the service; may be repeated
+    /// Trade the enrolment token for a credential, and start the service; may be repeated
     Enroll {
         /// How long to try before giving up
         #[arg(long, default_value_t = 900)]

@@ -43,14 +43,14 @@ impl Paths {
         self.at(&format!("{ETC}/agent.key"))
     }
 
-    /// What it first asked for a certificate with.
+    /// What it first asked for a credential with.
     pub(crate) fn request(&self) -> PathBuf {
-        self.at(&format!("{ETC}/agent.csr"))
+        self.at(&format!("{ETC}/agent.request"))
     }
 
-    /// Its certificate.
-    pub(crate) fn certificate(&self) -> PathBuf {
-        self.at(&format!("{ETC}/agent.crt"))
+    /// Its credential.
+    pub(crate) fn credential(&self) -> PathBuf {
+        self.at(&format!("{ETC}/agent.credential"))
     }
 
     pub(crate) fn etc(&self) -> PathBuf {

@@ -24,8 +24,8 @@ pub(crate) struct Status {
     pub(crate) report: Link,
     /// How it goes with its Lease.
     pub(crate) lease: Link,
-    /// How it goes with its certificate.
-    pub(crate) certificate: Link,
+    /// How it goes with its credential.
+    pub(crate) credential: Link,
     /// What it last said of its plan.
     pub(crate) said: Option<serde_json::Value>,
     /// When the last plan was seen.

@@ -2,8 +2,8 @@
 //!
 //! Rules have one of three scopes:
 //!
-//! - **everywhere**: a ClusterRole with a ClusterRoleBinding. Objects of Cluster API and of Capstan's providers, CRDs,
-//!   and certificate signing requests. Never Secrets or RBAC objects.
+//! - **everywhere**: a ClusterRole with a ClusterRoleBinding. Objects of Cluster API and of Capstan's providers, and CRDs.
+//!   Never Secrets, RBAC objects or certificate signing requests.
 //! - **own namespace**: a Role in the namespace of the controllers. Their Leases, and the CA of the hooks.
 //! - **each namespace with clusters**: a ClusterRole with a RoleBinding in each namespace that contains clusters.
 //!   Secrets, and the RBAC objects of machines.
@@ -36,7 +36,6 @@ const BOOTSTRAP: &str = "bootstrap.cluster.x-k8s.io";
 const CONTROL_PLANE: &str = "controlplane.cluster.x-k8s.io";
 const RUNTIME: &str = "runtime.cluster.x-k8s.io";
 const AGENT: &str = "agent.capstan.dev";
-const CERTIFICATES: &str = "certificates.k8s.io";
 const RBAC: &str = "rbac.authorization.k8s.io";
 const COORDINATION: &str = "coordination.k8s.io";
 const EXTENSIONS: &str = "apiextensions.k8s.io";
@@ -107,7 +106,10 @@ pub fn metrics_reader() -> Vec<PolicyRule> {
     }]
 }
 
-/// Rules of a machine before it has a certificate: it asks for one in its report.
+/// How the names of all ServiceAccounts of machines end. A management plane can limit them by that.
+pub const MACHINE_ACCOUNTS: &str = ".machine.capstan.dev";
+
+/// Rules of a machine before it has a credential: it asks for one in its report.
 pub fn enrolling_machine(report: &str) -> Vec<PolicyRule> {
     vec![
         named(rule(AGENT, &["machinereports"], &[&READ]), report),
@@ -205,9 +207,6 @@ fn bootstrap() -> GroupAccess {
     everywhere.extend([
         rule(CORE, &["clusters", "machines"], &[&READ]),
         rule(AGENT, &["machinereports"], &[&READ, &["create", "patch", "delete"]]),
-        rule(CERTIFICATES, &["certificatesigningrequests"], &[&READ, &["create", "delete"]]),
-        rule(CERTIFICATES, &["certificatesigningrequests/approval"], &[&["patch"]]),
-        named(rule(CERTIFICATES, &["signers"], &[&["approve"]]), "kubernetes.io/kube-apiserver-client"),
         plane_name(),
         // Who has enrolled, and who was refused.
         rule("", &["events"], &[&["get", "create", "patch"]]),
@@ -219,7 +218,8 @@ fn bootstrap() -> GroupAccess {
         own_namespace: leader("bootstrap"),
         cluster_namespaces: vec![
             rule("", &["secrets"], &[&READ, &["create", "update", "patch", "delete"]]),
-            rule("", &["serviceaccounts"], &[&made]),
+            // Watched, too: a machine whose account was deleted must enrol again.
+            rule("", &["serviceaccounts"], &[&made, &["list", "watch"]]),
             rule("", &["serviceaccounts/token"], &[&["create"]]),
             // Watched, too: when rights of a machine are widened, the manager takes them back at once.
             rule(RBAC, &["roles", "rolebindings"], &[&made, &["list", "watch"]]),
@@ -319,6 +319,18 @@ mod tests {
                 assert!(!rule.verbs.iter().any(is_kept), "{}: {rule:?}", group.controllers);
                 assert!(!rule.api_groups.iter().flatten().any(|name| name == "*"), "{rule:?}");
             }
+        }
+    }
+
+    #[test]
+    fn nobody_asks_for_certificates_or_approves_them() {
+        for group in access() {
+            let mut rules =
+                group.everywhere.iter().chain(&group.own_namespace).chain(&group.cluster_namespaces);
+            let is_one = |rule: &PolicyRule| {
+                rule.api_groups.iter().flatten().any(|name| name == "certificates.k8s.io")
+            };
+            assert!(!rules.any(is_one), "{}: who approves can become anyone", group.controllers);
         }
     }
 

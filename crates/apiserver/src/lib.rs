@@ -71,7 +71,7 @@ mod webhook;
 pub use auth::{User, token_keys::KeyError};
 pub use capstan_text::health::{Check, Health};
 pub use certificates::authority::{Authority, AuthorityError};
-pub use limits::{GroupLimits, Limits};
+pub use limits::{AccountLimits, Limits};
 pub use options::{Clock, MoreMetrics, Options};
 pub use respond::Body;
 pub use restriction::Restriction;

@@ -24,11 +24,11 @@ use crate::{
 /// Failed authentications that an address may have.
 const FAILURES: Rate = Rate { per_second: 10.0, burst: 100.0 };
 
-/// Lower limits for each member of a group.
+/// Lower limits for each of some ServiceAccounts.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct GroupLimits {
-    /// The group of users.
-    pub group: &'static str,
+pub struct AccountLimits {
+    /// How the names of the ServiceAccounts end.
+    pub account_suffix: &'static str,
     /// Concurrent requests other than watches.
     pub requests: usize,
     /// Concurrent watches.
@@ -44,8 +44,8 @@ pub struct GroupLimits {
 /// Limits for each client.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Limits {
-    /// Lower limits for the members of a group.
-    pub group: Option<GroupLimits>,
+    /// Lower limits for some ServiceAccounts.
+    pub accounts: Option<AccountLimits>,
     /// Concurrent requests other than watches.
     pub requests: usize,
     /// Concurrent watches.
@@ -79,7 +79,7 @@ impl Default for Limits {
     fn default() -> Self {
         let files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
         Self {
-            group: None,
+            accounts: None,
             requests: 200,
             watches: 1000,
             per_second: 1000.0,
@@ -99,10 +99,10 @@ impl Default for Limits {
 
 impl Limits {
     /// Those of one user.
-    fn of(&self, user: &User) -> GroupLimits {
-        let Self { group, requests, watches, per_second, burst, bytes, .. } = *self;
-        let lower = group.filter(|lower| user.groups.iter().any(|group| group == lower.group));
-        lower.unwrap_or(GroupLimits { group: "", requests, watches, per_second, burst, bytes })
+    fn of(&self, user: &User) -> AccountLimits {
+        let Self { accounts, requests, watches, per_second, burst, bytes, .. } = *self;
+        let lower = accounts.filter(|lower| user.is_account(lower.account_suffix));
+        lower.unwrap_or(AccountLimits { account_suffix: "", requests, watches, per_second, burst, bytes })
     }
 }
 
@@ -117,7 +117,7 @@ pub(crate) struct Gate {
 }
 
 struct Client {
-    limits: GroupLimits,
+    limits: AccountLimits,
     requests: usize,
     watches: usize,
     bytes: usize,
@@ -305,17 +305,19 @@ mod tests {
     }
 
     #[test]
-    fn members_of_a_group_have_their_own_limits() {
-        let lower =
-            GroupLimits { group: "machines", requests: 1, watches: 1, per_second: 1.0, burst: 2.0, bytes: 5 };
-        let gate = Gate::new(Limits { group: Some(lower), ..Limits::default() });
+    fn some_accounts_have_their_own_limits() {
+        let (account_suffix, per_second, burst) = (".machine", 1.0, 2.0);
+        let lower = AccountLimits { account_suffix, requests: 1, watches: 1, per_second, burst, bytes: 5 };
+        let gate = Gate::new(Limits { accounts: Some(lower), ..Limits::default() });
         let now = Instant::now();
-        let machine = User { groups: vec!["machines".to_owned()], ..user("m") };
+        let machine = user("system:serviceaccount:default:web-0.machine");
         let pass = gate.enter(&machine, HERE, false, now).unwrap().unwrap();
         assert!(gate.enter(&machine, HERE, false, now).is_err());
         assert!(pass.weigh(6).is_err() && pass.weigh(5).is_ok());
-        for _ in 0..10 {
-            assert!(gate.enter(&user("a"), HERE, false, now).is_ok());
+        for name in ["a", "b.machine", "system:serviceaccount:default:web-0"] {
+            for _ in 0..10 {
+                assert!(gate.enter(&user(name), HERE, false, now).is_ok(), "{name}");
+            }
         }
     }
 

@@ -1,4 +1,4 @@
-//! What members of a group may change in an object that a role lets them update: RBAC grants the right to a whole object.
+//! What some ServiceAccounts may change in an object that a role lets them update: RBAC grants the right to a whole object.
 
 use serde_json::Value;
 
@@ -9,11 +9,11 @@ use crate::{
     store::GroupResource,
 };
 
-/// Restricts updates of a resource by the members of a group, whatever their roles allow.
+/// Restricts updates of a resource by some ServiceAccounts, whatever their roles allow.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Restriction {
-    /// The group of users.
-    pub group: &'static str,
+    /// How the names of the ServiceAccounts end.
+    pub account_suffix: &'static str,
     /// API group of the resource.
     pub api_group: &'static str,
     /// The resource, in plural.
@@ -38,7 +38,7 @@ pub(crate) fn check(
     let applies = |restriction: &&Restriction| {
         restriction.api_group == resource.group()
             && restriction.resource == resource.resource()
-            && user.is_in(restriction.group)
+            && user.is_account(restriction.account_suffix)
     };
     for restriction in restrictions.iter().filter(applies) {
         if let Some(why) = violation(restriction, new, old) {
@@ -49,7 +49,7 @@ pub(crate) fn check(
 }
 
 fn violation(restriction: &Restriction, new: &Value, old: &Value) -> Option<String> {
-    let Restriction { group, resource, fields, bytes, .. } = restriction;
+    let Restriction { account_suffix, resource, fields, bytes, .. } = restriction;
     let (Value::Object(new_fields), Value::Object(old_fields)) = (new, old) else { return None };
     let mut names: Vec<&String> = new_fields.keys().chain(old_fields.keys()).collect();
     names.retain(|name| !fields.contains(&name.as_str()));
@@ -59,11 +59,13 @@ fn violation(restriction: &Restriction, new: &Value, old: &Value) -> Option<Stri
     });
     if let Some(changed) = changed {
         let fields = fields.join(", ");
-        return Some(format!("members of {group} may change only {fields} of {resource}, not {changed}"));
+        return Some(format!(
+            "ServiceAccounts with names in {account_suffix} may change only {fields} of {resource}, not {changed}"
+        ));
     }
     let length = new.to_string().len();
     (length > *bytes).then(|| {
-        format!("members of {group} may write {resource} of at most {bytes} bytes, and this one has {length}")
+        format!("ServiceAccounts with names in {account_suffix} may write {resource} of at most {bytes} bytes, and this one has {length}")
     })
 }
 
@@ -85,7 +87,7 @@ mod tests {
     #[test]
     fn only_the_named_fields_and_only_so_long() {
         let restriction = Restriction {
-            group: "g",
+            account_suffix: ".g",
             api_group: "coordination.k8s.io",
             resource: "leases",
             fields: &["spec"],

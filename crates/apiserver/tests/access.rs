@@ -276,9 +276,9 @@ async fn metrics_are_the_servers_and_the_processs_for_those_who_may_read_them() 
 
 /// RBAC lets a machine update its Lease as a whole; a restriction leaves it the spec.
 #[tokio::test]
-async fn members_of_a_restricted_group_change_only_some_fields() {
+async fn restricted_accounts_change_only_some_fields() {
     let restriction = Restriction {
-        group: "machines",
+        account_suffix: ".machine",
         api_group: "coordination.k8s.io",
         resource: "leases",
         fields: &["spec"],
@@ -291,11 +291,12 @@ async fn members_of_a_restricted_group_change_only_some_fields() {
     let rbac = "/apis/rbac.authorization.k8s.io/v1/namespaces/default";
     let rules = json!([{"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["get", "update", "patch"]}]);
     plane.admin.make(&format!("{rbac}/roles"), &json!({"metadata": {"name": "r"}, "rules": rules})).await;
-    let subjects = json!([{"kind": "Group", "name": "machines"}, {"kind": "Group", "name": "others"}]);
+    let subjects = json!([{"kind": "Group", "name": "all"}]);
     let binding =
         json!({"metadata": {"name": "b"}, "roleRef": {"kind": "Role", "name": "r"}, "subjects": subjects});
     plane.admin.make(&format!("{rbac}/rolebindings"), &binding).await;
-    let [machine, other] = ["machines", "others"].map(|group| plane.caller(User::new("m", [group])));
+    let users = ["system:serviceaccount:default:m.machine", "m.machine"];
+    let [machine, other] = users.map(|user| plane.caller(User::new(user, ["all"])));
     let lease = format!("{leases}/l");
     let renewal = json!({"spec": {"holderIdentity": "m", "renewTime": "2026-01-01T00:00:00.000000Z"}});
     assert_eq!(machine.merge(&lease, &renewal).await.0, 200);

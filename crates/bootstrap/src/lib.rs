@@ -25,7 +25,6 @@ use std::future::Future;
 
 pub use capstanconfig::Bootstrap;
 use capstanconfig::triggers;
-pub use enrolment::GROUP;
 pub use userdata::{AGENT_CONFIG_PATH, AGENT_PATH, INSTALL_PATH};
 
 /// How machines reach the management plane.

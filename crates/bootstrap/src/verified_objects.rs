@@ -1,13 +1,12 @@
-//! Machines whose ServiceAccount and Lease were verified recently, so that these are not read again at every reconcile. They
-//! grant nothing.
+//! Machines whose Lease was verified recently, so that it is not read again at every reconcile. It grants nothing.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// After this time they are verified again.
+/// After this time it is verified again.
 const TRUSTED: Duration = Duration::from_secs(600);
-/// At most this many machines are cached. Then the cache is cleared, which costs a few requests for each machine.
+/// At most this many machines are cached. Then the cache is cleared, which costs a request for each machine.
 const MOST: usize = 20_000;
 
 /// By UID of the CapstanConfig: when all its objects were verified.

@@ -1,4 +1,4 @@
-//! Keys, certificate requests and certificates, made with rcgen.
+//! Keys and certificates, made with rcgen.
 
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
@@ -31,16 +31,6 @@ pub fn subject(common_name: &str, organization: Option<&str>) -> DistinguishedNa
         name.push(DnType::OrganizationName, organization);
     }
     name
-}
-
-/// A certificate request (PKCS #10) for a subject and nothing else, as PEM.
-///
-/// # Errors
-/// If the key cannot sign.
-pub fn request(key: &KeyPair, subject: DistinguishedName) -> Result<String, Error> {
-    let mut params = CertificateParams::default();
-    params.distinguished_name = subject;
-    params.serialize_request(key)?.pem()
 }
 
 /// A CA.
@@ -140,7 +130,7 @@ pub fn self_signed(params: &CertificateParams) -> Result<Identity, Error> {
 #[cfg(all(test, feature = "read", feature = "trust"))]
 mod tests {
     use super::*;
-    use crate::{Certificate, pem, roots};
+    use crate::{Certificate, roots};
 
     const NOW: Timestamp = Timestamp::constant(1_800_000_000, 0);
 
@@ -180,14 +170,5 @@ mod tests {
         let read = read.expect("read");
         assert_eq!(read.not_before, NOW - SignedDuration::from_mins(5));
         assert_eq!(read.not_after, NOW + SignedDuration::from_mins(90));
-    }
-
-    #[test]
-    fn a_request_is_one_block() {
-        let key = KeyPair::generate().expect("a key");
-        let text = request(&key, subject("user", Some("group"))).expect("a request");
-        let der = pem::decode_only(pem::CERTIFICATE_REQUEST, &text.replace('\r', "")).expect("one block");
-        let has = |text: &str| der.windows(text.len()).any(|window| window == text.as_bytes());
-        assert!(has("user") && has("group"));
     }
 }

@@ -1,4 +1,4 @@
-//! Certificates and keys: PEM, DER, reading, trust and issuing.
+//! Certificates and keys: PEM, DER, reading, trust, issuing and sealing.
 //!
 //! Pure, except for [`folder`], which keeps a CA on disk. The time is an argument; randomness comes from the operating
 //! system. Who gets which certificate is not decided here.
@@ -8,7 +8,11 @@ pub mod der;
 pub mod folder;
 #[cfg(feature = "issue")]
 pub mod issue;
+#[cfg(feature = "seal")]
+pub mod machine_token;
 pub mod pem;
+#[cfg(feature = "seal")]
+pub mod seal;
 
 #[cfg(feature = "read")]
 mod certificate;

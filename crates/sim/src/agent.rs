@@ -113,7 +113,7 @@ pub async fn run(vm: Arc<Vm>, machine: VmMachine) {
     };
     loop {
         let credential = Box::pin(enrol::credential(&vm)).await;
-        // With another certificate, and with the machine, it starts afresh, which is nothing but a restart to the engine.
+        // With another credential, and with the machine, it starts afresh, which is nothing but a restart to the engine.
         tokio::select! {
             () = machine.booted() => {}
             () = enrol::renew(&vm, &credential) => {}

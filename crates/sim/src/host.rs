@@ -154,7 +154,7 @@ impl SimHost {
 
     async fn hand_over(&self, hand_over: &HandOver) -> io::Result<Followed> {
         let engine = agent::open(&self.vm, &self.machine).await?;
-        agent::follow(&self.vm, engine.history(), &hand_over.0)
+        agent::follow(&self.vm, engine.history(), &hand_over.0).await
     }
 
     pub(crate) async fn reset(self: &Arc<Self>, claim_id: &str) -> Result<ResetState, DriverError> {

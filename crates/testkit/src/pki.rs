@@ -2,12 +2,11 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, ensure};
 use rcgen::{
-    BasicConstraints, CertificateParams, CertificateSigningRequestParams, CertifiedIssuer, DnType,
-    ExtendedKeyUsagePurpose, IsCa, KeyPair, KeyUsagePurpose, date_time_ymd,
+    BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair,
+    KeyUsagePurpose,
 };
 
 /// Signs every certificate of one plane.
@@ -55,20 +54,6 @@ impl Authority {
     /// For the client `user`, a member of `groups`.
     pub(crate) fn client(&self, user: &str, groups: &[&str]) -> Result<Identity> {
         self.issue(params(user, groups, &[])?, &[ExtendedKeyUsagePurpose::ClientAuth])
-    }
-
-    /// For whoever asks, from and to so many seconds from now.
-    pub(crate) fn sign(&self, request: &str, from: i64, to: i64) -> Result<String> {
-        let mut request =
-            CertificateSigningRequestParams::from_pem(request).context("no certificate request")?;
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).context("the clock is before 1970")?;
-        let at = |seconds: i64| {
-            date_time_ymd(1970, 1, 1) + Duration::from_secs(now.as_secs().saturating_add_signed(seconds))
-        };
-        (request.params.not_before, request.params.not_after) = (at(from), at(to));
-        request.params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
-        request.params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
-        Ok(request.signed_by(&self.0).context("cannot sign a certificate")?.pem())
     }
 
     fn issue(&self, mut params: CertificateParams, usages: &[ExtendedKeyUsagePurpose]) -> Result<Identity> {

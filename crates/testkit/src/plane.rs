@@ -145,12 +145,6 @@ impl RealPlane {
         Ok(path)
     }
 
-    /// Signs a PEM certificate request with the client CA, valid from `from` to `to`, in seconds from now. No signer of
-    /// the plane issues certificates with such a validity.
-    pub fn sign(&self, request: &str, from: i64, to: i64) -> Result<String> {
-        self.authority.sign(request, from, to)
-    }
-
     /// A client for the kubeconfig at `path`.
     pub async fn client_for(&self, path: &Path) -> Result<kube::Client> {
         kubeconfig::client(path).await

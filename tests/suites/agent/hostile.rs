@@ -5,7 +5,9 @@ use capstan_testkit::eventually;
 use capstan_tests::Credential;
 use serde_json::{Value, json};
 
-use crate::stage::{DEADLINE, MACHINE, NAMESPACE, REQUESTS, Stage, core, group, leases, reports};
+use crate::stage::{
+    DEADLINE, MACHINE, NAMESPACE, REQUESTS, Stage, account, core, enrolling, group, leases, reports,
+};
 
 /// With the token that the machine starts with.
 pub(crate) async fn with_the_token(stage: &Stage, token: &str) {
@@ -19,8 +21,8 @@ pub(crate) async fn with_the_token(stage: &Stage, token: &str) {
     refused(&thief, tried).await;
 }
 
-/// With the certificate that it works with.
-pub(crate) async fn with_the_certificate(stage: &Stage) {
+/// With the credential that it works with.
+pub(crate) async fn with_the_credential(stage: &Stage) {
     let thief = stage.machine().await;
     let named = |name: &str| format!("fieldSelector=metadata.name%3D{name}");
     let (plan, agent) = (format!("{MACHINE}-plan"), format!("{MACHINE}-agent"));
@@ -74,12 +76,12 @@ async fn common(stage: &Stage) -> Vec<(&'static str, String, Value)> {
     let named = |name: &str| format!("fieldSelector=metadata.name%3D{name}");
     let rbac = |path: &str| group("rbac.authorization.k8s.io", "v1", path);
     let own = reports(&format!("/{MACHINE}"));
-    let spec = json!({"spec": {"enrolledKey": null, "certificate": "forged", "machineID": "life-2"}});
+    let spec = json!({"spec": {"enrolledKey": null, "credential": null, "machineID": "life-2"}});
     let whole = stage.report().await;
     let binding = json!({
         "metadata": {"name": "mine"},
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
-        "subjects": [{"kind": "User", "name": format!("capstan:machine:{NAMESPACE}:life-1"), "apiGroup": "rbac.authorization.k8s.io"}],
+        "subjects": [{"kind": "ServiceAccount", "name": account(MACHINE), "namespace": NAMESPACE}],
     });
     let rule = json!({"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]});
     let role = json!({"metadata": {"name": "mine"}, "rules": [rule]});
@@ -121,11 +123,12 @@ async fn common(stage: &Stage) -> Vec<(&'static str, String, Value)> {
         ("PATCH", rbac(&format!("roles/{MACHINE}-agent")), json!({"rules": role["rules"]})),
         ("GET", rbac("roles"), Value::Null),
         ("POST", "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings".to_owned(), binding),
-        ("POST", core(&format!("serviceaccounts/{MACHINE}-agent/token")), json!({})),
+        ("POST", core(&format!("serviceaccounts/{}/token", account(MACHINE))), json!({})),
+        ("POST", core(&format!("serviceaccounts/{}/token", enrolling(MACHINE))), json!({})),
         ("POST", core("serviceaccounts/default/token"), json!({})),
         ("GET", core("serviceaccounts"), Value::Null),
         ("POST", core("serviceaccounts"), json!({"metadata": {"name": "mine"}})),
-        // Another certificate than the provider would ask for.
+        // A certificate.
         ("POST", REQUESTS.to_owned(), csr),
         ("GET", REQUESTS.to_owned(), Value::Null),
         ("PATCH", format!("{REQUESTS}/mine/approval"), json!({"status": {"conditions": []}})),

@@ -17,6 +17,7 @@ use capstan_plan::{
 };
 use capstan_testkit::{RealPlane, eventually, install_crds};
 use capstan_tests::{Embedded, capstan};
+use k8s_openapi::jiff::SignedDuration;
 use serde_json::{Value, json};
 use stage::{DEADLINE, MACHINE, Stage, leases, reports};
 
@@ -73,7 +74,7 @@ async fn everything(kubeconfig: &Path) {
     let stage = stage(kubeconfig).await;
     enrols(&stage).await;
     works(&stage).await;
-    hostile::with_the_certificate(&stage).await;
+    hostile::with_the_credential(&stage).await;
     survives(&stage).await;
     explains_and_resets(&stage).await;
 }
@@ -88,7 +89,7 @@ async fn enrols(stage: &Stage) {
     // Killed before there is an answer, as often as you like: it asks with the same key and the same request.
     let request = || async {
         let report = stage.report().await;
-        report["status"]["certificateRequest"].as_str().map(str::to_owned)
+        report["status"].get("credentialRequest").map(Value::to_string)
     };
     let mut first = stage.spawn(&["enroll", "--no-service"]);
     let asked = eventually(DEADLINE, "a request", async || request().await.context("none")).await.unwrap();
@@ -102,9 +103,10 @@ async fn enrols(stage: &Stage) {
     stage.answer().await.unwrap();
     last.succeeds().await;
     assert_eq!(request().await, Some(asked), "another key or another request was made on the way");
-    stage.ask("DELETE", &stage::core(&format!("secrets/{MACHINE}-enrolment")), Value::Null).await;
+    let enrolling = stage::core(&format!("serviceaccounts/{}", stage::enrolling(MACHINE)));
+    stage.ask("DELETE", &enrolling, Value::Null).await;
 
-    for path in ["/etc/capstan/agent.key", "/etc/capstan/agent.crt", "/etc/capstan/agent.json"] {
+    for path in ["/etc/capstan/agent.key", "/etc/capstan/agent.credential", "/etc/capstan/agent.json"] {
         assert_eq!(mode(stage, path), 0o600, "{path}");
     }
     let config = stage.read("/etc/capstan/agent.json");
@@ -312,19 +314,19 @@ async fn explains_and_resets(stage: &Stage) {
     assert_eq!(reset().await, json!({"clean": true}), "and again");
 }
 
-/// A certificate is renewed when two thirds of its life are over, for the same key, and work goes on.
+/// A credential is renewed when two thirds of its life are over, for the same key, and work goes on.
 #[tokio::test(flavor = "multi_thread")]
-async fn certificates_are_renewed() {
+async fn credentials_are_renewed() {
     let plane = RealPlane::start().await.unwrap();
     let stage = stage(plane.kubeconfig()).await;
     stage.start_machine().await;
     let mut agent = stage.spawn(&["enroll", "--no-service"]);
-    let request = |old: Option<String>| {
+    let request = |old: Option<Value>| {
         let stage = &stage;
         async move {
             eventually(DEADLINE, "a request", async || {
                 let report = stage.report().await;
-                let request = report["status"]["certificateRequest"].as_str().context("none")?.to_owned();
+                let request = report["status"].get("credentialRequest").context("none")?.clone();
                 ensure!(old.as_ref() != Some(&request), "the old one");
                 Ok(request)
             })
@@ -332,21 +334,19 @@ async fn certificates_are_renewed() {
             .unwrap()
         }
     };
-    // Signed by hand, because no signer gives a certificate that is about to end.
     let first = request(None).await;
-    let minute = 60;
-    stage.give(&plane.sign(&first, -20 * minute, 5 * minute).unwrap()).await;
+    stage.answer_since(SignedDuration::from_hours(1)).await.unwrap();
     agent.succeeds().await;
-    let old = stage.read("/etc/capstan/agent.crt");
-    let key = stage.read("/etc/capstan/agent.key");
+    let read = || stage.read("/etc/capstan/agent.credential");
+    let (old, key) = (read(), stage.read("/etc/capstan/agent.key"));
     let _agent = stage.spawn(&["run"]);
-    let second = request(Some(first)).await;
-    // One that ends no later is no answer.
-    stage.give(&old).await;
-    stage.give(&plane.sign(&second, 0, 60 * minute).unwrap()).await;
+    let second = request(Some(first.clone())).await;
+    assert_eq!(second["publicKey"], first["publicKey"], "the key stays");
+    assert_eq!(read(), old, "what lies in the report from before is no answer");
+    stage.answer().await.unwrap();
     let begin = Instant::now();
-    eventually(DEADLINE, "the new certificate", async || {
-        ensure!(stage.read("/etc/capstan/agent.crt") != old, "after {:?}", begin.elapsed());
+    eventually(DEADLINE, "the new credential", async || {
+        ensure!(read() != old, "after {:?}", begin.elapsed());
         Ok(())
     })
     .await
@@ -354,4 +354,51 @@ async fn certificates_are_renewed() {
     assert_eq!(stage.read("/etc/capstan/agent.key"), key, "the key stays");
     let id = stage.plan(&stage.sealed(1, vec![file("a", "/a", "x")]), &[]).await;
     stage.says(id, "Applied").await;
+}
+
+/// A machine whose account was deleted and made again gets a hand-over with a token of the same plane: it enrols again, with the
+/// key it has. One whose credential works stays as it is.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_machine_enrols_again_only_if_it_must() {
+    let plane = RealPlane::start().await.unwrap();
+    let stage = stage(plane.kubeconfig()).await;
+    stage.start_machine().await;
+    let mut agent = stage.spawn(&["enroll", "--no-service"]);
+    let asked = || async { stage.report().await["status"].get("credentialRequest").cloned() };
+    let first = eventually(DEADLINE, "a request", async || asked().await.context("none")).await.unwrap();
+    stage.answer().await.unwrap();
+    agent.succeeds().await;
+    let read = || stage.read("/etc/capstan/agent.credential");
+    let old = read();
+
+    // The token was not forgotten, as after a crash.
+    stage.start_machine().await;
+    stage.spawn(&["enroll", "--no-service"]).succeeds().await;
+    assert_eq!((read(), asked().await), (old.clone(), Some(first.clone())), "it works, so it stays");
+
+    let account = stage::account(MACHINE);
+    stage.ask("DELETE", &stage::core(&format!("serviceaccounts/{account}")), Value::Null).await;
+    stage.make(&stage::core("serviceaccounts"), json!({"metadata": {"name": account}})).await;
+    let thief = stage.machine().await;
+    eventually(DEADLINE, "the old token to be dead", async || {
+        let answer = thief.ask("GET", "/api", &Value::Null).await?;
+        ensure!(answer.code == 401, "{answer:?}");
+        Ok(())
+    })
+    .await
+    .unwrap();
+    stage.start_machine().await;
+    // As a hand-over does.
+    fs::remove_file(stage.at("/etc/capstan/agent.request")).unwrap();
+    let mut agent = stage.spawn(&["enroll", "--no-service"]);
+    let second = eventually(DEADLINE, "another request", async || {
+        asked().await.filter(|request| *request != first).context("the old one")
+    });
+    assert_eq!(second.await.unwrap()["publicKey"], first["publicKey"], "the key stays");
+    stage.answer().await.unwrap();
+    agent.succeeds().await;
+    assert_ne!(read(), old);
+    let plan = stage::core(&format!("secrets/{MACHINE}-plan"));
+    let answer = stage.machine().await.ask("GET", &plan, &Value::Null).await.unwrap();
+    assert_eq!(answer.code, 404, "it may read its plan, which does not exist: {answer:?}");
 }

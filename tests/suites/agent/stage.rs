@@ -8,9 +8,10 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use capstan_api::access;
+use capstan_api::access::{self, MACHINE_ACCOUNTS};
+use capstan_pki::machine_token::TokenQuery;
 use capstan_plan::{
-    Digest, Epoch, MachineIdentity, MachinePlan, OpenGates, PlanId, Revision, SealedPlan, SigningKey, Step,
+    Epoch, MachineIdentity, MachinePlan, OpenGates, PlanId, Revision, SealedPlan, SigningKey, Step,
 };
 use capstan_testkit::eventually;
 use capstan_tests::{Caller, Credential, Place, agent_binary};
@@ -42,6 +43,16 @@ pub(crate) fn leases(path: &str) -> String {
 }
 
 pub(crate) const REQUESTS: &str = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
+
+/// The account of a machine that has enrolled.
+pub(crate) fn account(machine: &str) -> String {
+    format!("{machine}.agent{MACHINE_ACCOUNTS}")
+}
+
+/// The account of a machine that enrols.
+pub(crate) fn enrolling(machine: &str) -> String {
+    format!("{machine}.enrol{MACHINE_ACCOUNTS}")
+}
 
 /// A machine on a plane.
 pub(crate) struct Stage {
@@ -87,15 +98,15 @@ impl Stage {
     async fn objects(&self, name: &str, machine_id: &str) {
         let (plan, agent, enrol) = (format!("{name}-plan"), format!("{name}-agent"), format!("{name}-enrol"));
         let rbac = |path: &str| group(RBAC, "v1", path);
-        let binding = |role: &str, subject: Value| {
+        let binding = |role: &str, account: &str| {
+            let subject = json!({"kind": "ServiceAccount", "name": account, "namespace": NAMESPACE});
             let role_ref = json!({"apiGroup": RBAC, "kind": "Role", "name": role});
             json!({"metadata": {"name": role}, "roleRef": role_ref, "subjects": [subject]})
         };
-        self.make(
-            &core("serviceaccounts"),
-            json!({"metadata": {"name": agent}, "automountServiceAccountToken": false}),
-        )
-        .await;
+        for account in [account(name), enrolling(name)] {
+            let account = json!({"metadata": {"name": account}, "automountServiceAccountToken": false});
+            self.make(&core("serviceaccounts"), account).await;
+        }
         let report = json!({
             "apiVersion": "agent.capstan.dev/v1alpha1", "kind": "MachineReport", "metadata": {"name": name},
             "spec": {"machineName": name, "machineID": machine_id},
@@ -107,26 +118,25 @@ impl Stage {
             json!({"metadata": {"name": enrol}, "rules": access::enrolling_machine(name)}),
         )
         .await;
-        let account = json!({"kind": "ServiceAccount", "name": agent, "namespace": NAMESPACE});
-        self.make(&rbac("rolebindings"), binding(&enrol, account)).await;
+        self.make(&rbac("rolebindings"), binding(&enrol, &enrolling(name))).await;
         let rules = access::machine(name, &plan, &agent);
         self.make(&rbac("roles"), json!({"metadata": {"name": agent}, "rules": rules})).await;
-        let user = json!({"kind": "User", "name": format!("capstan:machine:{NAMESPACE}:{machine_id}"), "apiGroup": RBAC});
-        self.make(&rbac("rolebindings"), binding(&agent, user)).await;
+        self.make(&rbac("rolebindings"), binding(&agent, &account(name))).await;
     }
 
-    /// Writes `agent.json` with a token that lives and dies with a Secret.
+    /// Writes `agent.json` with a token of the account that ends with the enrolment.
     pub(crate) async fn start_machine(&self) -> String {
-        let enrolment = format!("{MACHINE}-enrolment");
-        let secret = self.make(&core("secrets"), json!({"metadata": {"name": enrolment}})).await;
-        let bound = json!({
-            "kind": "Secret", "apiVersion": "v1", "name": enrolment, "uid": secret["metadata"]["uid"],
-        });
-        let wanted = json!({"spec": {"expirationSeconds": 3600, "boundObjectRef": bound}});
-        let answer = self.make(&core(&format!("serviceaccounts/{MACHINE}-agent/token")), wanted).await;
-        let token = answer["status"]["token"].as_str().unwrap().to_owned();
+        let (token, _) = self.token(&enrolling(MACHINE), 3600).await;
         self.write_config(Some(&token));
         token
+    }
+
+    /// A token of an account, and until when it is valid.
+    async fn token(&self, account: &str, seconds: i64) -> (String, String) {
+        let wanted = json!({"spec": {"expirationSeconds": seconds}});
+        let answer = self.make(&core(&format!("serviceaccounts/{account}/token")), wanted).await;
+        let text = |field: &str| answer["status"][field].as_str().unwrap().to_owned();
+        (text("token"), text("expirationTimestamp"))
     }
 
     pub(crate) fn write_config(&self, token: Option<&str>) {
@@ -153,47 +163,32 @@ impl Stage {
         fs::read_to_string(self.at(path)).unwrap_or_default()
     }
 
-    /// Answers what the machine asks for, as the bootstrap provider does: the first key wins.
+    /// Answers what the machine asks for, as the bootstrap provider does.
     pub(crate) async fn answer(&self) -> Result<()> {
-        let report = self.ask("GET", &reports(&format!("/{MACHINE}")), Value::Null).await;
-        let request = report["status"]["certificateRequest"].as_str().context("it has not asked")?;
-        let digest = Digest::of(request.as_bytes()).short();
-        let csr = json!({
-            "metadata": {"name": format!("web-0-{digest}")},
-            "spec": {
-                "request": ByteString(request.as_bytes().to_vec()), "signerName": "kubernetes.io/kube-apiserver-client",
-                "usages": ["client auth", "digital signature"], "expirationSeconds": 3600,
-            },
+        self.answer_since(SignedDuration::ZERO).await
+    }
+
+    /// The same, with a token that was issued so long ago, as far as the machine is told.
+    pub(crate) async fn answer_since(&self, age: SignedDuration) -> Result<()> {
+        let report = self.report().await;
+        let request = &report["status"]["credentialRequest"];
+        let text = |field: &str| request[field].as_str().context("it has not asked");
+        let (token, expires) = self.token(&account(MACHINE), 600).await;
+        let query =
+            TokenQuery { machine_id: MACHINE_ID, public_key: text("publicKey")?, nonce: text("nonce")? };
+        let issued = Timestamp::now().checked_sub(age)?;
+        let credential = json!({
+            "sealedToken": query.seal(&token)?, "account": "any", "issuedAt": issued, "expiresAt": expires,
         });
-        let path = format!("{REQUESTS}/web-0-{digest}");
-        let made = self.admin.ask("POST", REQUESTS, &csr).await?;
-        ensure!(made.code == 201 || made.code == 409, "{made:?}");
-        let approved = json!({"status": {"conditions": [
-            {"type": "Approved", "status": "True", "reason": "Test", "message": ""},
-        ]}});
-        self.ask("PATCH", &format!("{path}/approval"), approved).await;
-        let certificate = eventually(DEADLINE, "the plane to sign", async || {
-            let csr = self.ask("GET", &path, Value::Null).await;
-            ensure!(csr["status"]["certificate"].is_string(), "{csr:#}");
-            let certificate: ByteString = serde_json::from_value(csr["status"]["certificate"].clone())?;
-            Ok(String::from_utf8(certificate.0)?)
-        })
-        .await?;
-        self.ask("DELETE", &path, Value::Null).await;
-        self.give(&certificate).await;
+        self.ask("PATCH", &reports(&format!("/{MACHINE}")), json!({"spec": {"credential": credential}}))
+            .await;
         Ok(())
     }
 
-    /// Puts a certificate into the report.
-    pub(crate) async fn give(&self, certificate: &str) {
-        let patch = json!({"spec": {"certificate": certificate}});
-        self.ask("PATCH", &reports(&format!("/{MACHINE}")), patch).await;
-    }
-
-    /// The machine's own credential, in the hands of whoever stole it.
+    /// The machine's own credential, in the hands of a thief.
     pub(crate) async fn machine(&self) -> Caller {
-        let (certificate, key) = (self.read("/etc/capstan/agent.crt"), self.read("/etc/capstan/agent.key"));
-        self.place.with(Credential::Certificate(&certificate, &key)).await.unwrap()
+        let credential: Value = serde_json::from_str(&self.read("/etc/capstan/agent.credential")).unwrap();
+        self.place.with(Credential::Token(credential["token"].as_str().unwrap())).await.unwrap()
     }
 
     /// Runs the agent to its end.

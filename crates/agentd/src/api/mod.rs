@@ -56,7 +56,7 @@ impl ApiError {
 pub(crate) struct Api {
     server: HttpsUrl,
     trust: Trust,
-    /// What we show instead of a certificate, while we have none.
+    /// What we show: the enrolment token, and later our own.
     token: Option<SecretText>,
     /// A connection that is open and has nothing to do.
     spare: Mutex<Option<Connection>>,
@@ -165,7 +165,7 @@ fn refused(status: StatusCode, body: &[u8]) -> ApiError {
     ApiError::Refused { code: status.as_u16(), message: message.chars().take(512).collect() }
 }
 
-/// The management plane, whoever we are to it at the moment: certificates are renewed while we work.
+/// The management plane, whoever we are to it at the moment: credentials are renewed while we work.
 #[derive(Clone)]
 pub(crate) struct Client(Arc<StdMutex<Arc<Api>>>);
 
@@ -179,7 +179,7 @@ impl Client {
         Arc::clone(&self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// From now on we are somebody else, such as ourselves with another certificate.
+    /// From now on we are somebody else, such as ourselves with another credential.
     pub(crate) fn become_(&self, api: Api) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(api);
     }

@@ -1,4 +1,4 @@
-//! `capstan-agent run`: watches the plan, carries it out, reports, keeps its certificate fresh.
+//! `capstan-agent run`: watches the plan, carries it out, reports, keeps its credential fresh.
 //!
 //! Each part does one thing for ever and says how it goes on a [`Board`]; none of them can hold up another. When it is
 //! told to stop it stops where it is: the journal knows how to go on, and a command that runs is found by the next process.
@@ -21,9 +21,9 @@ use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
-use crate::api::{Api, Client};
+use crate::api::Client;
 use crate::config::Config;
-use crate::credential::{Certificate, Key};
+use crate::credential::{Credential, Key};
 use crate::paths::Paths;
 use crate::status::Board;
 use crate::{Failure, enroll, files, say, supervise};
@@ -54,16 +54,15 @@ async fn work(paths: &Paths) -> Result<(), Failure> {
     board.change(|status| status.obeys = Some(config.stamp()));
     // If `enroll` was cut off, this is where it goes on.
     if let Err(error) = enroll::enrol(paths, &config).await {
-        board.note(|status| &mut status.certificate, Err(error.to_string()));
+        board.note(|status| &mut status.credential, Err(error.to_string()));
         return Err(error);
     }
     enroll::forget_token(paths).await?;
     let key = Key::take(paths)?;
-    let certificate = Certificate::read(paths, &config, &key)?
-        .ok_or_else(|| Failure::new("this machine has no certificate; enrol it again"))?;
-    let trust = certificate.trust(&config, &key)?;
-    let client = Client::new(Api::new(config.server.clone(), trust, None));
-    say!("{} at {}", config.user(), config.address());
+    let credential = Credential::read(paths, &config)?
+        .ok_or_else(|| Failure::new("this machine has no credential; enrol it again"))?;
+    let client = Client::new(credential.api(&config)?);
+    say!("{} at {}", config.machine(), config.address());
 
     let (plans, seen) = watch::channel(None);
     let (reports, receiver) = watch::channel(report::hello());
@@ -72,7 +71,7 @@ async fn work(paths: &Paths) -> Result<(), Failure> {
         carry_out(paths, &config, seen, &reports, &board),
         reports::run(&client, &config, receiver.clone(), &board),
         lease::run(&client, &config, &board),
-        renewal::run(&client, paths, &config, &key, certificate, &board),
+        renewal::run(&client, paths, &config, &key, credential, &board),
         remember(receiver, &board),
     );
     Ok(())

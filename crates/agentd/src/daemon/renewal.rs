@@ -1,11 +1,11 @@
-//! Keeps the certificate fresh: asks for another one, for the same key, when two thirds of its life are over.
+//! Keeps the credential fresh: asks for another one, for the same key, when two thirds of its life are over.
 
 use capstan_agent::{Clock as _, SystemClock};
 use jiff::Timestamp;
 
-use crate::api::{Api, Client};
+use crate::api::Client;
 use crate::config::Config;
-use crate::credential::{Certificate, Key};
+use crate::credential::{Credential, Key};
 use crate::enroll::{self, Asking};
 use crate::paths::Paths;
 use crate::status::Board;
@@ -16,45 +16,34 @@ pub(super) async fn run(
     paths: &Paths,
     config: &Config,
     key: &Key,
-    mut certificate: Certificate,
+    mut credential: Credential,
     board: &Board,
 ) {
-    board.note(|status| &mut status.certificate, Ok(()));
+    board.note(|status| &mut status.credential, Ok(()));
     loop {
-        let due = certificate.renewal();
+        let due = credential.renewal();
         while Timestamp::now() < due {
             SystemClock.sleep_until(due).await;
         }
-        board.note(|status| &mut status.certificate, Err("another one was asked for".to_owned()));
-        match renew(client, paths, config, key, &certificate).await {
+        board.note(|status| &mut status.credential, Err("another one was asked for".to_owned()));
+        match renew(client, paths, config, key).await {
             Ok(renewed) => {
-                say!("the certificate was renewed until {}", renewed.read.not_after);
-                certificate = renewed;
-                board.note(|status| &mut status.certificate, Ok(()));
+                say!("the credential was renewed until {}", renewed.expires_at);
+                credential = renewed;
+                board.note(|status| &mut status.credential, Ok(()));
             }
             Err(error) => {
                 say!("{error}");
-                board.note(|status| &mut status.certificate, Err(error.to_string()));
+                board.note(|status| &mut status.credential, Err(error.to_string()));
                 tokio::time::sleep(std::time::Duration::from_secs(60)).await;
             }
         }
     }
 }
 
-async fn renew(
-    client: &Client,
-    paths: &Paths,
-    config: &Config,
-    key: &Key,
-    old: &Certificate,
-) -> Result<Certificate, Failure> {
-    let request = key.request(config)?;
-    // One that is worth the change: the answer to an old request may still lie there.
-    let renewed = enroll::ask(client, config, key, &request, Asking::ToStay, |found| {
-        found.read.not_after > old.read.not_after
-    })
-    .await;
-    renewed.write(paths, config)?;
-    client.become_(Api::new(config.server.clone(), renewed.trust(config, key)?, None));
+async fn renew(client: &Client, paths: &Paths, config: &Config, key: &Key) -> Result<Credential, Failure> {
+    let renewed = enroll::ask(client, config, key, &key.request(), Asking::ToStay).await;
+    renewed.write(paths)?;
+    client.become_(renewed.api(config)?);
     Ok(renewed)
 }

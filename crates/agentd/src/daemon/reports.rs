@@ -18,7 +18,7 @@ use crate::status::Board;
 /// How often what is written is compared with what should be: somebody may have taken it away.
 const COMPARING: Duration = Duration::from_secs(600);
 
-/// What is ours to write. A request for a certificate is written elsewhere, and others may add to what they understand.
+/// What is ours to write. A request for a credential is written elsewhere, and others may add to what they understand.
 const OURS: [&str; 13] = [
     "plan",
     "phase",
@@ -148,7 +148,7 @@ mod tests {
     fn only_what_is_ours_and_has_changed_is_written() {
         let before = json!({
             "phase": "Applying", "step": {"name": "a", "index": 1, "exitCode": 1}, "message": "old",
-            "probes": [{"name": "p", "healthy": true}], "certificateRequest": "PEM", "lastUpdated": "1",
+            "probes": [{"name": "p", "healthy": true}], "credentialRequest": {"nonce": "1"}, "lastUpdated": "1",
         });
         let after = json!({
             "phase": "Applied", "step": {"name": "a", "index": 2}, "probes": [{"name": "p", "healthy": true}],
@@ -162,7 +162,10 @@ mod tests {
         );
         let later = json!({"phase": "Applied", "lastUpdated": "3"});
         assert_eq!(
-            change(&json!({"phase": "Applied", "lastUpdated": "2", "certificateRequest": "PEM"}), &later),
+            change(
+                &json!({"phase": "Applied", "lastUpdated": "2", "credentialRequest": {"nonce": "1"}}),
+                &later
+            ),
             None
         );
         assert_eq!(change(&json!({}), &json!({"phase": "Applied"})), Some(json!({"phase": "Applied"})));

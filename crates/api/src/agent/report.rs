@@ -4,6 +4,7 @@
 //! does not trust what the machine writes: every string and list has a limit, and a report counts only for the digest
 //! and revision that it names.
 
+use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::CustomResource;
 use schemars::JsonSchema;
@@ -69,20 +70,59 @@ pub struct MachineReportSpec {
     #[schemars(length(min = 1, max = 64))]
     pub machine_id: String,
 
-    /// SHA-256 digest of the public key with which the machine enrolled: the first key that came with its token. Set by
-    /// Capstan, which refuses certificate requests for other keys. Remove this field to let the machine enrol with a
-    /// new key.
+    /// SHA-256 digest of the public key with which the machine enrolled: the first key that came with its enrolment
+    /// token. Set by Capstan, which refuses requests for other keys. Remove this field to let the machine enrol with a new
+    /// key.
     #[schemars(length(min = 64, max = 64), regex(pattern = "^[0-9a-f]{64}$"))]
     pub enrolled_key: Option<String>,
 
-    /// Client certificate from the last certificate request, in PEM format. Set by Capstan. It is not secret: the
-    /// private key never leaves the machine.
-    #[schemars(length(min = 1, max = 16384))]
-    pub certificate: Option<String>,
+    /// The credential of the machine. Set by Capstan. Only the machine can read the token: its private key never leaves it.
+    /// Remove this field to let the machine enrol again with the same key.
+    pub credential: Option<MachineCredential>,
 
-    /// The management plane for which the certificate is valid. Set by Capstan. If it differs from this management
+    /// The management plane for which the credential is valid. Set by Capstan. If it differs from this management
     /// plane, the machine was moved here, and Capstan tells its agent to follow.
     pub enrolled_with: Option<EnrolledPlane>,
+}
+
+/// A token of a machine, encrypted for it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct MachineCredential {
+    /// Token of the ServiceAccount of the machine, encrypted with the public key of the machine (HPKE, RFC 9180), in base64.
+    #[schemars(length(min = 1, max = 16384))]
+    pub sealed_token: String,
+
+    /// UID of the ServiceAccount. The token ends with it.
+    #[schemars(length(min = 1, max = 64))]
+    pub account: String,
+
+    /// Time from which the token is valid.
+    pub issued_at: Time,
+
+    /// Time until which the token is valid.
+    pub expires_at: Time,
+}
+
+impl MachineCredential {
+    /// When it should be replaced: after two thirds of its validity.
+    pub fn renewal(&self) -> Timestamp {
+        let life = self.expires_at.0.duration_since(self.issued_at.0);
+        self.issued_at.0.checked_add(life / 3 * 2).unwrap_or(self.expires_at.0)
+    }
+}
+
+/// A machine asks for a credential.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CredentialRequest {
+    /// Public key of the machine: SubjectPublicKeyInfo of a P-256 key, in base64.
+    #[schemars(length(min = 1, max = 256))]
+    pub public_key: String,
+
+    /// Random text that tells this request from earlier ones.
+    #[schemars(length(min = 1, max = 64))]
+    pub nonce: String,
 }
 
 /// A management plane, as agents identify it.
@@ -108,10 +148,8 @@ pub struct EnrolledPlane {
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("minProperties" = 1))]
 pub struct MachineReportStatus {
-    /// Certificate signing request in PEM format (PKCS #10). The agent sets it when it enrols, and before its
-    /// certificate expires.
-    #[schemars(length(min = 1, max = 8192))]
-    pub certificate_request: Option<String>,
+    /// Request for a credential. The agent sets it when it enrols, and before its credential expires.
+    pub credential_request: Option<CredentialRequest>,
 
     /// The plan to which phase, step, message, output and attempts belong.
     pub plan: Option<PlanIdentity>,

@@ -9,7 +9,7 @@ pub use capstanconfig::*;
 
 crate::status_conditions!(CapstanConfigStatus);
 
-/// Condition of a CapstanConfig: the agent on the machine has its own client certificate.
+/// Condition of a CapstanConfig: the agent on the machine has its own credential.
 pub const AGENT_ENROLLED: &str = "AgentEnrolled";
 
 /// Reasons of [`AGENT_ENROLLED`] when it is true. When it is false, the reason is a cause of [`crate::wait`].

@@ -240,7 +240,6 @@ static CONTROLLERS: &[Controller] = &[
             Output::all("Role", &["metadata", "rules"]),
             Output::all("RoleBinding", &["metadata", "roleRef", "subjects"]),
             Output::all("Lease", &["metadata"]),
-            Output::all("CertificateSigningRequest", &["metadata", "spec", "status"]),
         ],
     },
     Controller {

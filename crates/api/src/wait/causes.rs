@@ -114,9 +114,9 @@ causes! {
     WAITING_FOR_AGENT = Cause::new("WaitingForMachine", Owner::Agent).on("AgentEnrolled");
     /// The agent obeys another management plane, or this one at another address, and is told to follow.
     WAITING_FOR_MACHINE_TO_FOLLOW = Cause::new("WaitingForMachineToFollow", Owner::Infrastructure);
-    /// The certificate of the machine is not signed yet.
-    WAITING_FOR_CERTIFICATE = Cause::new("WaitingForCertificate", Owner::Bootstrap);
-    /// The machine has asked for a certificate that it may not have.
+    /// The machine has asked for a credential and has not got it yet.
+    WAITING_FOR_CREDENTIAL = Cause::new("WaitingForCredential", Owner::Bootstrap);
+    /// The machine has asked for a credential that it may not have.
     REQUEST_REFUSED = Cause::person("RequestRefused", "do what the message says, so that the machine can ask again");
     /// The machine has not enrolled for as long as its token lives.
     TOKEN_EXPIRED =

@@ -74,6 +74,11 @@ impl User {
         self
     }
 
+    /// Whether it is a ServiceAccount whose name ends so.
+    pub(crate) fn is_account(&self, suffix: &str) -> bool {
+        self.name.starts_with("system:serviceaccount:") && self.name.ends_with(suffix)
+    }
+
     pub(crate) fn is_in(&self, group: &str) -> bool {
         self.groups.iter().any(|own| own == group)
     }

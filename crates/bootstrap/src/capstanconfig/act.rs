@@ -5,8 +5,7 @@ use capstan_controller::error::{Doing as _, Error, Result};
 use capstan_controller::plane::hand_over;
 use capstan_controller::{identity, owners, secrets};
 use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::api::authentication::v1::{BoundObjectReference, TokenRequest, TokenRequestSpec};
-use k8s_openapi::api::core::v1::{Secret, ServiceAccount};
+use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt as _;
 use kube::api::{Api, Patch, PatchParams, PostParams};
 use serde_json::json;
@@ -15,8 +14,8 @@ use std::collections::BTreeMap;
 use super::Bootstrap;
 use super::decide::may_have_started_elsewhere;
 use super::observe::Seen;
-use crate::enrolment::TOKEN_LIFE;
-use crate::names::{LEADS_TO, Names, TOKEN_BOUND_TO, TOKEN_EXPIRES, TOKEN_RENEWAL};
+use crate::enrolment::{TOKEN_LIFE, must_enrol_again};
+use crate::names::{LEADS_TO, TOKEN_BOUND_TO, TOKEN_EXPIRES, TOKEN_RENEWAL};
 use crate::userdata::Agent;
 
 /// A plane whose tokens live shorter than this is not asked for them without end.
@@ -37,8 +36,8 @@ pub(crate) async fn identify(configs: &Api<CapstanConfig>, config: &CapstanConfi
 }
 
 impl Bootstrap {
-    /// Asks for a token, and writes the data with it. A token that is lost in between hangs on the same Secret as the
-    /// next one, and ends with it.
+    /// Asks for a token, and writes the data with it. A token that is lost in between ends with the same ServiceAccount as the
+    /// next one.
     pub(crate) async fn hand_out(&self, config: &CapstanConfig, seen: &Seen) -> Result<()> {
         let (Some(own), Some(key), Some(bound_to)) = (&seen.own, &seen.plan_key, seen.bound_to()) else {
             return Err(Error::Conflict {
@@ -46,7 +45,7 @@ impl Bootstrap {
             });
         };
         let names = &own.names;
-        let (token, expires) = self.token(names, bound_to).await?;
+        let (token, expires) = self.token(names, &names.enrolment_account(), bound_to, TOKEN_LIFE).await?;
         let now = Timestamp::now();
         let half = (expires.duration_since(now) / 2).max(SHORTEST_RENEWAL);
         let renewal = now.saturating_add(half).unwrap_or(expires);
@@ -64,7 +63,8 @@ impl Bootstrap {
         let format = config.spec.format.unwrap_or_default();
         let (data, format) = agent.render(format, &self.software.catalog());
         let mut keys = vec![(secrets::VALUE, data.into_bytes()), ("format", format.as_bytes().to_vec())];
-        let follows = may_have_started_elsewhere(seen.data.as_deref(), &seen.this_plane);
+        let follows = may_have_started_elsewhere(seen.data.as_deref(), &seen.this_plane)
+            || own.report.as_ref().is_some_and(must_enrol_again);
         if follows {
             keys.push((hand_over::KEY, agent.config().to_string().into_bytes()));
         }
@@ -110,31 +110,5 @@ impl Bootstrap {
             .await
             .map(|_| ())
             .doing(|| format!("cannot write Secret {namespace}/{name}"))
-    }
-
-    async fn token(&self, names: &Names, bound_to: &str) -> Result<(String, Timestamp)> {
-        let api: Api<ServiceAccount> = self.api(&names.namespace);
-        let account = names.agent();
-        let request = TokenRequest {
-            spec: Some(TokenRequestSpec {
-                // The API server's own.
-                audiences: Some(Vec::new()),
-                bound_object_ref: Some(BoundObjectReference {
-                    api_version: Some("v1".to_owned()),
-                    kind: Some("Secret".to_owned()),
-                    name: Some(names.enrolment()),
-                    uid: Some(bound_to.to_owned()),
-                }),
-                expiration_seconds: Some(TOKEN_LIFE.as_secs()),
-            }),
-            ..Default::default()
-        };
-        let doing = || format!("cannot get a token for ServiceAccount {}/{account}", names.namespace);
-        let made = api.create_token_request(&account, &PostParams::default(), &request).await.doing(doing)?;
-        let status = made.status.unwrap_or_default();
-        match (status.token, status.expiration_timestamp) {
-            (Some(token), Some(expires)) if !token.is_empty() => Ok((token, expires.0)),
-            _ => Err(Error::transient(doing(), "there is none in the answer")),
-        }
     }
 }

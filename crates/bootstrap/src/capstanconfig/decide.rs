@@ -31,7 +31,7 @@ pub(crate) struct Observed<'a> {
     pub(crate) secret: Option<&'a Data>,
     /// Whether the machine has a credential of its own, and needs no token any more.
     pub(crate) is_enrolled: bool,
-    /// UID of the Secret that the token must hang on.
+    /// UID of the ServiceAccount that the token must be of.
     pub(crate) bound_to: Option<&'a str>,
     /// Why nothing can be made for the machine, if so.
     pub(crate) blocked: Option<&'a Wait>,
@@ -121,8 +121,8 @@ pub(crate) fn decide(observed: &Observed<'_>, now: Timestamp) -> Decision {
     if identity.is_none() { Decision::Identify } else { Decision::HandOut }
 }
 
-/// Until when the token in the data need not be replaced. `None` if it must be now: because it is old, because it
-/// hangs on a Secret that is no more, or because the data leads elsewhere, as after a move to another plane.
+/// Until when the token in the data need not be replaced. `None` if it must be now: because it is old, because its
+/// ServiceAccount is no more, or because the data leads elsewhere, as after a move to another plane.
 fn token_lasts_until(data: &Data, observed: &Observed<'_>, now: Timestamp) -> Option<Timestamp> {
     let annotation = |name: &str| data.annotations().get(name).map(String::as_str);
     let is_bound = annotation(TOKEN_BOUND_TO).is_some_and(|uid| Some(uid) == observed.bound_to);

@@ -34,7 +34,7 @@ use crate::verified_objects::VerifiedObjects;
 use decide::Decision;
 use status::OWNED;
 
-/// A machine that enrols needs some eight writes, one after the other. More in one go means that two write against
+/// A machine that enrols needs some four writes, one after the other. More in one go means that two write against
 /// each other.
 const MOST_STEPS: usize = 16;
 
@@ -115,7 +115,7 @@ impl Reconciler for Bootstrap {
                 (_, EnrolmentStep::Rest) => {
                     return self.tell(&configs, &config, &data, &enrolment, now).await;
                 }
-                (_, step) => Box::pin(self.take(step, &config, &seen)).await?,
+                (_, step) => Box::pin(self.take(step, &seen)).await?,
             }
             match self.caches.of::<CapstanConfig>().get(&namespace, &config.name_any()).await? {
                 Some(found) => config = Arc::unwrap_or_clone(found),

@@ -42,7 +42,7 @@ impl Seen {
         report.is_some_and(|report| enrolment::is_enrolled(report, &self.this_plane))
     }
 
-    /// UID of the Secret that the machine's token hangs on.
+    /// UID of the ServiceAccount of the machine's enrolment token.
     pub(crate) fn bound_to(&self) -> Option<&str> {
         self.own.as_ref()?.enrolment.as_ref()?.pointer("/metadata/uid")?.as_str()
     }
@@ -81,7 +81,6 @@ impl Seen {
             found: &own.found,
             enrolment: own.enrolment.as_ref(),
             report: own.report.as_ref(),
-            csr: own.csr.as_deref(),
             started,
             is_started_with: self.data.is_some(),
         })

@@ -9,16 +9,13 @@ use capstan_controller::secrets::Purpose;
 use capstan_controller::{Cache, Caches, Scope, owners};
 use futures::stream::iter;
 use futures::{Stream, StreamExt as _};
-use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
-use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::api::core::v1::{Secret, ServiceAccount};
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use kube::ResourceExt;
 use kube::api::PartialObjectMeta;
 use kube::runtime::reflector::ObjectRef;
 
-use crate::names::{REQUEST_LABEL, REQUESTED_FOR};
-
-/// CapstanConfigs whose Machine, Cluster or plan key has changed, whose machine has asked for a certificate or got one, or has
+/// CapstanConfigs whose Machine, Cluster or plan key has changed, whose machine has asked for a credential or got one, or has
 /// other rights than before.
 pub(crate) fn configs(
     caches: &Caches,
@@ -46,15 +43,14 @@ pub(crate) fn configs(
         .of::<MachineReport>()
         .changed(|report| {
             let status = report.status.as_ref();
-            let asked = status.and_then(|status| status.certificate_request.clone());
+            let asked = status.and_then(|status| status.credential_request.clone());
             let version = status.and_then(|status| status.agent_version.clone());
             (report.uid(), report.spec.clone(), asked, version)
         })
         .flat_map(|report| iter(config_of_owned(report.as_ref())));
-    let requests = caches
-        .of_labelled::<CertificateSigningRequest>(REQUEST_LABEL)
-        .changed(|request| (request.uid(), request.status.clone()))
-        .flat_map(|request| iter(config_of_request(&request)));
+    let accounts = scope
+        .beside_clusters(caches, ServiceAccount::uid)
+        .flat_map(|account| iter(config_of_owned(account.as_ref())));
     let roles = scope
         .beside_clusters(caches, |role: &Role| (role.uid(), role.rules.clone()))
         .flat_map(|role| iter(config_of_owned(role.as_ref())));
@@ -63,8 +59,8 @@ pub(crate) fn configs(
             (binding.uid(), binding.role_ref.clone(), binding.subjects.clone())
         })
         .flat_map(|binding| iter(config_of_owned(binding.as_ref())));
-    let rights = futures::stream::select(roles, bindings);
-    let of_machines = futures::stream::select(machines, futures::stream::select(reports, requests));
+    let rights = futures::stream::select(accounts, futures::stream::select(roles, bindings));
+    let of_machines = futures::stream::select(machines, reports);
     futures::stream::select(futures::stream::select(of_machines, rights), of_clusters)
 }
 
@@ -72,11 +68,6 @@ pub(crate) fn configs(
 fn config_of_owned(object: &impl ResourceExt) -> Option<ObjectRef<CapstanConfig>> {
     let owner = owners::of_kind(object.meta(), "CapstanConfig", "bootstrap.cluster.x-k8s.io")?;
     Some(reference(&object.namespace().unwrap_or_default(), &owner.name))
-}
-
-fn config_of_request(request: &CertificateSigningRequest) -> Option<ObjectRef<CapstanConfig>> {
-    let (namespace, name) = request.annotations().get(REQUESTED_FOR)?.split_once('/')?;
-    Some(reference(namespace, name))
 }
 
 fn config_of(machine: &Machine) -> Option<ObjectRef<CapstanConfig>> {

@@ -1,29 +1,29 @@
 //! The writes of an enrolment. Each may be the last one before the process dies, and each is safe to repeat.
 
-use capstan_api::agent::MachineReport;
-use capstan_api::bootstrap::CapstanConfig;
+use capstan_api::agent::{CredentialRequest, MachineCredential, MachineReport};
 use capstan_controller::error::{Doing as _, Error, Result};
 use capstan_controller::{Grounds, destroy};
+use capstan_pki::machine_token::TokenQuery;
 use futures::future::try_join_all;
-use jiff::Timestamp;
-use k8s_openapi::ByteString;
-use k8s_openapi::api::certificates::v1::{CertificateSigningRequest, CertificateSigningRequestSpec};
-use kube::ResourceExt as _;
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
+use k8s_openapi::api::core::v1::ServiceAccount;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::api::{Api, ObjectMeta, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
 
-use super::decide::{Change, EnrolmentStep, SIGNER, csr_name, usages};
+use super::decide::request::Request;
+use super::decide::{Change, EnrolmentStep};
 use crate::capstanconfig::{Bootstrap, Seen};
-use crate::names::{ANSWERED, ANSWERED_AT, Names, PARTED, REQUEST_LABEL, REQUESTED_FOR};
+use crate::names::{ANSWERED, ANSWERED_AT, Names};
 
-/// How long a certificate is asked for. What ends a machine's rights is the end of its CapstanConfig, not this: so it is
-/// long enough for a machine that was switched off for a month to come back by itself.
-const CERTIFICATE_SECONDS: i32 = 90 * 24 * 3600;
+/// How long a credential is asked for. What ends a machine's rights is the end of its CapstanConfig, not this: so it is
+/// long enough for a machine that was switched off for a month to come back by itself. A plane may give less.
+const CREDENTIAL_LIFE: SignedDuration = SignedDuration::from_hours(90 * 24);
 
 impl Bootstrap {
     /// Takes one step of enrolment.
-    pub(crate) async fn take(&self, step: &EnrolmentStep, config: &CapstanConfig, seen: &Seen) -> Result<()> {
+    pub(crate) async fn take(&self, step: &EnrolmentStep, seen: &Seen) -> Result<()> {
         let Some(own) = &seen.own else { return Ok(()) };
         let names = &own.names;
         match step {
@@ -37,31 +37,71 @@ impl Bootstrap {
                 }
                 Ok(())
             }
-            EnrolmentStep::Part { answered } => {
-                tracing::info!(machine = names.machine, "the machine is enrolled elsewhere, and must follow");
-                let spec = json!({"certificate": null, "enrolledWith": null});
-                self.write_report(names, own.report.as_ref(), json!({PARTED: answered}), spec).await
-            }
-            EnrolmentStep::Record(key) => {
-                tracing::info!(machine = names.machine, %key, "the machine's key is recorded");
-                let spec = json!({"enrolledKey": key.to_string(), "certificate": null});
+            EnrolmentStep::Part => {
+                tracing::info!(machine = names.machine, "the machine must enrol again");
+                let spec = json!({"credential": null, "enrolledWith": null});
                 self.write_report(names, own.report.as_ref(), json!({}), spec).await
             }
-            EnrolmentStep::Ask(request) => {
-                let name = csr_name(names);
-                self.ask(name, request.pem.clone().into_bytes(), config).await
+            EnrolmentStep::Answer { request, account } => {
+                let credential = self.credential(names, request, account).await?;
+                let annotations = json!({
+                    ANSWERED: request.digest.to_string(),
+                    ANSWERED_AT: credential.issued_at.0.to_string(),
+                });
+                let spec = json!({
+                    "enrolledKey": request.key.to_string(), "credential": credential,
+                    "enrolledWith": seen.this_plane.record(),
+                });
+                self.write_report(names, own.report.as_ref(), annotations, spec).await?;
+                tracing::info!(machine = names.machine, key = %request.key, "the machine has its credential");
+                Ok(())
             }
-            EnrolmentStep::Approve(name) => self.approve(name).await,
-            EnrolmentStep::Answer { request, certificate } => {
-                tracing::info!(machine = names.machine, "the machine has its certificate");
-                let annotations = json!({ANSWERED: request.to_string(), ANSWERED_AT: Timestamp::now().to_string(), PARTED: null});
-                let spec = json!({"certificate": certificate, "enrolledWith": seen.this_plane.record()});
-                self.write_report(names, own.report.as_ref(), annotations, spec).await
-            }
-            EnrolmentStep::Forget(name) => {
-                let api: Api<CertificateSigningRequest> = Api::all(self.client().clone());
-                destroy::delete_by_name(&api, name, &Grounds::asked("its certificate was handed out")).await
-            }
+        }
+    }
+
+    /// A token of the machine's ServiceAccount, which only the holder of the machine's key can read. If it is lost before it is
+    /// written, it is of use to nobody.
+    async fn credential(&self, names: &Names, request: &Request, account: &str) -> Result<MachineCredential> {
+        let now = Timestamp::now();
+        let (token, expires) = self.token(names, &names.account(), account, CREDENTIAL_LIFE).await?;
+        let CredentialRequest { public_key, nonce } = &request.written;
+        let query = TokenQuery { machine_id: &names.machine_id, public_key, nonce };
+        let sealed_token = query
+            .seal(&token)
+            .map_err(|error| Error::transient(format!("cannot answer Machine {}", names.machine), error))?;
+        Ok(MachineCredential {
+            sealed_token,
+            account: account.to_owned(),
+            issued_at: Time(now),
+            expires_at: Time(expires),
+        })
+    }
+
+    /// Asks for a token of the ServiceAccount of this name and UID.
+    pub(crate) async fn token(
+        &self,
+        names: &Names,
+        account: &str,
+        uid: &str,
+        life: SignedDuration,
+    ) -> Result<(String, Timestamp)> {
+        let api: Api<ServiceAccount> = self.api(&names.namespace);
+        let request = TokenRequest {
+            metadata: ObjectMeta { uid: Some(uid.to_owned()), ..ObjectMeta::default() },
+            spec: Some(TokenRequestSpec {
+                // The API server's own.
+                audiences: Some(Vec::new()),
+                expiration_seconds: Some(life.as_secs()),
+                ..TokenRequestSpec::default()
+            }),
+            status: None,
+        };
+        let doing = || format!("cannot get a token for ServiceAccount {}/{account}", names.namespace);
+        let made = api.create_token_request(account, &PostParams::default(), &request).await.doing(doing)?;
+        let status = made.status.unwrap_or_default();
+        match (status.token, status.expiration_timestamp) {
+            (Some(token), Some(expires)) if !token.is_empty() => Ok((token, expires.0)),
+            _ => Err(Error::transient(doing(), "there is none in the answer")),
         }
     }
 
@@ -116,57 +156,5 @@ impl Bootstrap {
             .await
             .map(|_| ())
             .doing(|| format!("cannot write MachineReport {}/{name}", names.namespace))
-    }
-
-    async fn ask(&self, name: String, request: Vec<u8>, config: &CapstanConfig) -> Result<()> {
-        let api: Api<CertificateSigningRequest> = Api::all(self.client().clone());
-        let whose = format!("{}/{}", config.namespace().unwrap_or_default(), config.name_any());
-        let csr = CertificateSigningRequest {
-            metadata: ObjectMeta {
-                name: Some(name.clone()),
-                labels: Some(BTreeMap::from([(REQUEST_LABEL.to_owned(), "true".to_owned())])),
-                annotations: Some(BTreeMap::from([(REQUESTED_FOR.to_owned(), whose)])),
-                ..Default::default()
-            },
-            spec: CertificateSigningRequestSpec {
-                expiration_seconds: Some(CERTIFICATE_SECONDS),
-                request: ByteString(request),
-                signer_name: SIGNER.to_owned(),
-                usages: Some(usages()),
-                ..Default::default()
-            },
-            status: None,
-        };
-        match api.create(&PostParams::default(), &csr).await {
-            Err(kube::Error::Api(status)) if status.reason == "AlreadyExists" => is_ours(&api, &name).await,
-            made => made.map(|_| ()).doing(|| format!("cannot make CertificateSigningRequest {name}")),
-        }
-    }
-
-    async fn approve(&self, name: &str) -> Result<()> {
-        let api: Api<CertificateSigningRequest> = Api::all(self.client().clone());
-        let now = Timestamp::now().to_string();
-        let approved = json!({"status": {"conditions": [{
-            "type": "Approved", "status": "True", "reason": "MachineKnown",
-            "message": "Capstan has checked the request and recorded the key as this machine's",
-            "lastUpdateTime": now, "lastTransitionTime": now,
-        }]}});
-        api.patch_approval(name, &PatchParams::default(), &Patch::Merge(&approved))
-            .await
-            .map(|_| ())
-            .doing(|| format!("cannot approve CertificateSigningRequest {name}"))
-    }
-}
-
-/// A CertificateSigningRequest without our label is not in the cache, so it would never be noticed.
-async fn is_ours(api: &Api<CertificateSigningRequest>, name: &str) -> Result<()> {
-    let doing = || format!("cannot read CertificateSigningRequest {name}");
-    match api.get_opt(name).await.doing(doing)? {
-        Some(found) if !found.labels().contains_key(REQUEST_LABEL) => Err(Error::user(
-            format!("CertificateSigningRequest {name}"),
-            "it is in the way of the machine's request, and Capstan did not create it: delete it",
-        )),
-        // Another replica has created it, or it has just been deleted.
-        _ => Ok(()),
     }
 }

@@ -1,37 +1,26 @@
 //! What is to be done next for a machine that enrols, or has enrolled. Pure.
 
-pub(super) mod certificate;
 pub(crate) mod objects;
 pub(super) mod request;
 
-use capstan_api::agent::MachineReport;
+use capstan_api::agent::{MachineCredential, MachineReport};
 use capstan_api::wait::{Cause, Wait, causes};
-use capstan_plan::Digest;
 use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
 use kube::ResourceExt as _;
 use serde_json::Value;
 use std::time::Duration;
 
-use crate::names::{ANSWERED, ANSWERED_AT, Names, PARTED};
+use crate::names::{ANSWERED, ANSWERED_AT, Names};
 use crate::this_plane::ThisPlane;
-use certificate::Certificate;
-use objects::{ROLE_BINDING, ResourceKind, Verdict, Wanted, verdict};
+use objects::{ROLE_BINDING, ResourceKind, SERVICE_ACCOUNT, Verdict, Wanted, verdict};
 use request::Request;
 
-/// Who signs certificates of clients of an API server.
-pub(crate) const SIGNER: &str = "kubernetes.io/kube-apiserver-client";
-/// How long a token lives, if the plane does not think otherwise. A machine that has not enrolled by then never will.
+/// How long an enrolment token lives, if the plane does not think otherwise. A machine that has not enrolled by then never will.
 pub(crate) const TOKEN_LIFE: SignedDuration = SignedDuration::from_hours(1);
 /// A machine that asks again and again is answered no more often than this.
 const BETWEEN_ANSWERS: SignedDuration = SignedDuration::from_secs(30);
 /// How long to wait for something that goes without anybody being told.
 const SOON: Duration = Duration::from_secs(1);
-
-/// What certificates of machines may be used for.
-pub(crate) fn usages() -> Vec<String> {
-    ["client auth", "digital signature"].map(str::to_owned).to_vec()
-}
 
 /// What was found.
 pub(crate) struct Observed<'a> {
@@ -44,15 +33,23 @@ pub(crate) struct Observed<'a> {
     pub(crate) owner: &'a Value,
     /// What has the names of [`objects::wanted`], in that order.
     pub(crate) found: &'a [Option<Value>],
-    /// What has the name of the Secret that the token hangs on.
+    /// What has the name of the ServiceAccount of the enrolment token.
     pub(crate) enrolment: Option<&'a Value>,
     pub(crate) report: Option<&'a MachineReport>,
-    /// What has the name that [`csr_name`] gives.
-    pub(crate) csr: Option<&'a CertificateSigningRequest>,
     /// Since when the machine has its infrastructure: since then it could have enrolled.
     pub(crate) started: Option<Timestamp>,
     /// Whether the bootstrap data is there.
     pub(crate) is_started_with: bool,
+}
+
+impl Observed<'_> {
+    /// UID of the ServiceAccount of the machine; `None` if it is unknown.
+    fn account(&self) -> Option<&str> {
+        let name = self.names.account();
+        let mut wanted = objects::wanted(self.names, self.owner).into_iter().zip(self.found);
+        let (_, found) = wanted.find(|(wanted, _)| wanted.kind == SERVICE_ACCOUNT && wanted.name == name)?;
+        found.as_ref()?.pointer("/metadata/uid")?.as_str()
+    }
 }
 
 /// The one thing to do next.
@@ -62,27 +59,17 @@ pub(crate) enum EnrolmentStep {
     Rest,
     /// Create, repair or delete objects.
     Objects(Vec<Change>),
-    /// Remove the certificate of another plane from the report, so that the agent does not take it for the response
+    /// Remove a credential that is of no use any more from the report, so that the agent does not take it for the response
     /// to its request. The recorded key stays.
-    Part {
-        /// Digest of the request that was answered.
-        answered: Option<String>,
-    },
-    /// Record the first key that was requested for as the machine's key, unless the report has changed.
-    Record(Digest),
-    /// Create a CertificateSigningRequest.
-    Ask(Request),
-    /// Approve the CertificateSigningRequest.
-    Approve(String),
-    /// Write the certificate into the report.
+    Part,
+    /// Write a credential for the ServiceAccount with this UID into the report, unless the report has changed. The key of the
+    /// first request is recorded as the machine's key by the same write.
     Answer {
-        /// Digest of the request it answers.
-        request: Digest,
-        /// The certificate.
-        certificate: String,
+        /// The request it answers.
+        request: Request,
+        /// UID of the ServiceAccount.
+        account: String,
     },
-    /// Delete the CertificateSigningRequest.
-    Forget(String),
 }
 
 /// A change to one object.
@@ -109,9 +96,9 @@ impl Change {
 /// How far a machine is with its enrolment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Standing {
-    /// The machine has its own certificate, described for users.
+    /// The machine has its own credential, described for users.
     Enrolled(String),
-    /// The machine has no valid certificate.
+    /// The machine has no valid credential.
     Waits(Wait),
 }
 
@@ -143,56 +130,71 @@ impl Decision {
     /// Whether the objects of the machine were looked at and found to be as they should be. A machine that must part from
     /// another plane has not had them looked at yet.
     pub(crate) fn has_verified_objects(&self) -> bool {
-        self.blocked.is_none() && !matches!(self.step, EnrolmentStep::Objects(_) | EnrolmentStep::Part { .. })
+        self.blocked.is_none() && !matches!(self.step, EnrolmentStep::Objects(_) | EnrolmentStep::Part)
     }
 
     fn doing(step: EnrolmentStep) -> Self {
         Self {
             step,
-            ..Self::waits(&causes::WAITING_FOR_CERTIFICATE, "The machine's request is being answered")
+            ..Self::waits(&causes::WAITING_FOR_CREDENTIAL, "The machine's request is being answered")
         }
     }
 
     fn refused(why: impl std::fmt::Display) -> Self {
         Self::waits(
             &causes::REQUEST_REFUSED,
-            format!("The machine's request for a certificate is refused: {why}"),
+            format!("The machine's request for a credential is refused: {why}"),
         )
     }
 }
 
-/// Whether the machine has a credential for this plane, so that its token is no longer needed.
+/// Whether the machine has a credential for this plane, so that its enrolment token is no longer needed.
 pub(crate) fn is_enrolled(report: &MachineReport, this_plane: &ThisPlane) -> bool {
     let spec = &report.spec;
     spec.enrolled_key.is_some()
-        && spec.certificate.is_some()
+        && spec.credential.is_some()
         && spec.enrolled_with.as_ref() == Some(&this_plane.record())
 }
 
-/// Whether it has one for another plane, or for where this one was before.
-fn is_enrolled_elsewhere(report: &MachineReport, this_plane: &ThisPlane) -> bool {
-    report.spec.certificate.is_some() && report.spec.enrolled_with.as_ref() != Some(&this_plane.record())
+/// Whether the machine had a credential and has none now. It has started, so it must be told how to enrol again.
+pub(crate) fn must_enrol_again(report: &MachineReport) -> bool {
+    report.spec.enrolled_key.is_some() && report.spec.credential.is_none()
 }
 
-/// Whether the machine has shown that it has its certificate: it reports, or asks for nothing any more. Until then its
+/// Why the credential of a machine is of no use any more, if so.
+fn is_useless(
+    report: &MachineReport,
+    this_plane: &ThisPlane,
+    account: Option<&str>,
+    now: Timestamp,
+) -> Option<&'static str> {
+    let credential = report.spec.credential.as_ref()?;
+    if report.spec.enrolled_with.as_ref() != Some(&this_plane.record()) {
+        Some("obeys another management plane, or this one at another address")
+    } else if account.is_some_and(|account| account != credential.account) {
+        // What is not known to differ is taken to be the same.
+        Some("has a credential of a ServiceAccount that was deleted")
+    } else if credential.expires_at.0 <= now {
+        Some("has a credential that expired before it could renew it")
+    } else {
+        None
+    }
+}
+
+/// Whether the machine has shown that it has its credential: it reports, or asks for nothing any more. Until then its
 /// token must let it read the answer.
 fn is_delivered(report: &MachineReport) -> bool {
     let status = report.status.as_ref();
-    status.is_none_or(|status| status.agent_version.is_some() || status.certificate_request.is_none())
-}
-
-/// The name of a machine's CertificateSigningRequest. A machine has one at a time, however many requests it writes.
-pub(crate) fn csr_name(names: &Names) -> String {
-    let digest = Digest::of(names.user().as_bytes()).to_string();
-    format!("capstan-machine-{}", &digest[..40])
+    status.is_none_or(|status| status.agent_version.is_some() || status.credential_request.is_none())
 }
 
 pub(crate) fn decide(observed: &Observed<'_>, now: Timestamp) -> Decision {
+    let account = observed.account();
     // Before there is a token to ask with.
-    if let Some(report) = observed.report.filter(|report| is_enrolled_elsewhere(report, observed.this_plane))
+    if let Some(report) = observed.report
+        && let Some(why) = is_useless(report, observed.this_plane, account, now)
     {
-        let step = EnrolmentStep::Part { answered: report.annotations().get(ANSWERED).cloned() };
-        return Decision { step, ..follows(observed.names) };
+        return Decision { step: EnrolmentStep::Part, ..follows(observed.names, why) };
     }
     if let Some(decision) = objects_first(observed) {
         return decision;
@@ -200,56 +202,35 @@ pub(crate) fn decide(observed: &Observed<'_>, now: Timestamp) -> Decision {
     let Some(report) = observed.report else {
         return Decision { again: Some(SOON), ..Decision::waits(&causes::WAITING_FOR_BOOTSTRAP_DATA, "") };
     };
-    let is_news = |text: &&str| {
-        let parted = report.annotations().get(PARTED);
-        let digest = request::check(text, &observed.names.user()).map(|request| request.digest.to_string());
-        parted.is_none() || digest.ok().as_ref() != parted
-    };
-    let asked =
-        report.status.as_ref().and_then(|status| status.certificate_request.as_deref()).filter(is_news);
-    let certificate = current_certificate(report, observed.names);
-    match asked {
-        Some(text) => match request::check(text, &observed.names.user()) {
-            Ok(request) => for_request(observed, report, &request, certificate.as_ref(), now),
-            Err(refusal) => Decision::refused(refusal),
+    let asked = report.status.as_ref().and_then(|status| status.credential_request.as_ref());
+    // Answered, and the answer was taken back since: the machine must ask anew.
+    let is_old = |request: &Request| report.spec.credential.is_none() && is_answered(report, request);
+    match asked.map(request::check) {
+        Some(Err(refusal)) => Decision::refused(refusal),
+        Some(Ok(request)) if !is_old(&request) => for_request(report, request, account, now),
+        _ => match &report.spec.credential {
+            Some(credential) if is_enrolled(report, observed.this_plane) => enrolled(credential),
+            _ => waits_for_machine(observed, now),
         },
-        None if is_enrolled(report, observed.this_plane) => enrolled(certificate.as_ref()),
-        None => waits_for_machine(observed, now),
     }
 }
 
-/// The certificate in the report, if it is of any use to this machine.
-fn current_certificate(report: &MachineReport, names: &Names) -> Option<Certificate> {
-    let certificate = Certificate::read(report.spec.certificate.as_ref()?.as_bytes())?;
-    let key = report.spec.enrolled_key.as_ref()?;
-    (certificate.user == names.user() && certificate.key.to_string() == *key).then_some(certificate)
-}
-
-fn enrolled(certificate: Option<&Certificate>) -> Decision {
-    let Some(certificate) = certificate else {
-        return Decision::waits(
-            &causes::WAITING_FOR_CERTIFICATE,
-            "MachineReport spec.certificate is not this machine's; waiting for the machine to ask for another one",
-        );
-    };
-    let message = format!("Its certificate is valid until {}", certificate.end());
+fn enrolled(credential: &MachineCredential) -> Decision {
+    let message = format!("Its credential is valid until {}", credential.expires_at.0);
     Decision::rest(Standing::Enrolled(message))
 }
 
-fn follows(names: &Names) -> Decision {
-    Decision::waits(
-        &causes::WAITING_FOR_MACHINE_TO_FOLLOW,
-        format!(
-            "The agent of Machine {} obeys another management plane, or this one at another address; the infrastructure \
-             provider tells it to follow",
-            names.machine
-        ),
-    )
+fn follows(names: &Names, why: &str) -> Decision {
+    let message = format!(
+        "The agent of Machine {} {why}; the infrastructure provider tells it how to enrol again",
+        names.machine
+    );
+    Decision::waits(&causes::WAITING_FOR_MACHINE_TO_FOLLOW, message)
 }
 
 fn waits_for_machine(observed: &Observed<'_>, now: Timestamp) -> Decision {
     if observed.follows {
-        return follows(observed.names);
+        return follows(observed.names, "has no credential for this management plane at its current address");
     }
     let late = observed.started.filter(|started| now.duration_since(*started) > TOKEN_LIFE);
     match (observed.is_started_with, late) {
@@ -329,97 +310,39 @@ fn remove(wanted: &Wanted, found: &Value) -> Change {
 }
 
 /// The machine has asked for something that it may have.
-fn for_request(
-    observed: &Observed<'_>,
-    report: &MachineReport,
-    request: &Request,
-    certificate: Option<&Certificate>,
-    now: Timestamp,
-) -> Decision {
-    match report.spec.enrolled_key.as_deref() {
-        None => return Decision::doing(EnrolmentStep::Record(request.key)),
-        Some(key) if key != request.key.to_string() => {
-            return Decision::refused(
-                "it is for another key than the one the machine enrolled with; if that is what you want, take \
-                 enrolledKey out of the spec of its MachineReport",
-            );
-        }
-        Some(_) => {}
+fn for_request(report: &MachineReport, request: Request, account: Option<&str>, now: Timestamp) -> Decision {
+    if report.spec.enrolled_key.as_ref().is_some_and(|key| *key != request.key.to_string()) {
+        return Decision::refused(
+            "it is for another key than the one the machine enrolled with; if that is what you want, take \
+             enrolledKey out of the spec of its MachineReport",
+        );
     }
-    let annotations = report.annotations();
-    let is_answered = annotations.get(ANSWERED).is_some_and(|digest| *digest == request.digest.to_string());
-    if let Some(certificate) = certificate {
-        if is_answered && now < certificate.renewal() {
-            let step = match observed.csr {
-                Some(csr) => EnrolmentStep::Forget(csr.name_any()),
-                None => EnrolmentStep::Rest,
-            };
-            // The same request stands for the next certificate, too, should the machine not write another one.
-            let again = until(certificate.renewal(), now);
-            return Decision { step, again: Some(again), ..enrolled(Some(certificate)) };
-        }
-        let answered: Option<Timestamp> = annotations.get(ANSWERED_AT).and_then(|time| time.parse().ok());
-        let next = answered.and_then(|answered| answered.checked_add(BETWEEN_ANSWERS).ok());
-        if let Some(next) = next.filter(|next| now < *next) {
-            return Decision { again: Some(until(next, now)), ..enrolled(Some(certificate)) };
-        }
+    let is_answered = is_answered(report, &request);
+    let answer = match account {
+        Some(account) => Decision::doing(EnrolmentStep::Answer { request, account: account.to_owned() }),
+        // It was created a moment ago.
+        None => Decision { again: Some(SOON), ..Decision::doing(EnrolmentStep::Rest) },
+    };
+    let (Some(credential), Some(_)) = (&report.spec.credential, &report.spec.enrolled_key) else {
+        return answer;
+    };
+    if is_answered && now < credential.renewal() {
+        // The same request stands for the next credential, too, should the machine not write another one.
+        let again = until(credential.renewal(), now);
+        return Decision { again: Some(again), ..enrolled(credential) };
     }
-    for_csr(observed, request, now)
-}
-
-/// The plane is asked, and what it says goes into the report.
-fn for_csr(observed: &Observed<'_>, request: &Request, now: Timestamp) -> Decision {
-    let Some(csr) = observed.csr else { return Decision::doing(EnrolmentStep::Ask(request.clone())) };
-    let name = csr.name_any();
-    let is_ours = csr.spec.signer_name == SIGNER && csr.spec.usages.as_ref() == Some(&usages());
-    if !is_ours || csr.metadata.deletion_timestamp.is_some() {
-        return Decision::doing(EnrolmentStep::Forget(name));
-    }
-    let status = csr.status.as_ref();
-    let conditions = status.and_then(|status| status.conditions.as_deref()).unwrap_or_default();
-    let find = |type_: &str| conditions.iter().find(|condition| condition.type_ == type_);
-    if let Some(no) = find("Denied").or_else(|| find("Failed")) {
-        let why = no.message.as_deref().or(no.reason.as_deref()).unwrap_or("no reason is given");
-        let why: String = why.chars().filter(|c| !c.is_control()).take(512).collect();
-        return Decision::refused(format!(
-            "CertificateSigningRequest {name} was {}: {why}; delete it to ask again",
-            no.type_.to_lowercase()
-        ));
-    }
-    if csr.spec.request.0 != request.pem.as_bytes() {
-        return for_another_request(csr, now);
-    }
-    match status.and_then(|status| status.certificate.as_ref()) {
-        Some(text) => match Certificate::read(&text.0) {
-            Some(made) if made.key == request.key && made.user == observed.names.user() => {
-                Decision::doing(EnrolmentStep::Answer { request: request.digest, certificate: made.pem })
-            }
-            _ => Decision::refused(format!(
-                "the certificate in CertificateSigningRequest {name} is not for it"
-            )),
-        },
-        None if find("Approved").is_some() => Decision::waits(
-            &causes::WAITING_FOR_CERTIFICATE,
-            format!("Waiting for CertificateSigningRequest {name} to be signed by {SIGNER}"),
-        ),
-        None => Decision::doing(EnrolmentStep::Approve(name)),
+    let answered: Option<Timestamp> =
+        report.annotations().get(ANSWERED_AT).and_then(|time| time.parse().ok());
+    let next = answered.and_then(|answered| answered.checked_add(BETWEEN_ANSWERS).ok());
+    match next.filter(|next| now < *next) {
+        Some(next) => Decision { again: Some(until(next, now)), ..enrolled(credential) },
+        None => Decision { standing: enrolled(credential).standing, ..answer },
     }
 }
 
-/// The machine has written another request before the last one was answered. A stolen machine could do that without end, so
-/// the last one is replaced only after a while.
-fn for_another_request(csr: &CertificateSigningRequest, now: Timestamp) -> Decision {
-    let asked = csr.metadata.creation_timestamp.as_ref().map(|created| created.0);
-    match asked.and_then(|asked| asked.checked_add(BETWEEN_ANSWERS).ok()).filter(|next| now < *next) {
-        Some(next) => Decision {
-            again: Some(until(next, now)),
-            ..Decision::waits(
-                &causes::WAITING_FOR_CERTIFICATE,
-                "The machine has written another request; it is answered after a while",
-            )
-        },
-        None => Decision::doing(EnrolmentStep::Forget(csr.name_any())),
-    }
+/// Whether this was the last request that got an answer.
+fn is_answered(report: &MachineReport, request: &Request) -> bool {
+    report.annotations().get(ANSWERED).is_some_and(|digest| *digest == request.digest.to_string())
 }
 
 fn until(time: Timestamp, now: Timestamp) -> Duration {

@@ -1,13 +1,15 @@
-//! Enrolment: a machine trades its token for a certificate of its own.
+//! Enrolment: a machine trades its enrolment token for a credential of its own.
 //!
-//! The machine writes a request into the status of its report; here it is looked at, its key is recorded as the machine's,
-//! the plane is asked for a certificate, and the certificate goes into the report's spec. The token hangs on a Secret, and
-//! is worth nothing once that is gone. Whatever is half done in the objects is taken up by the decision, so that nothing is
-//! lost between two writes.
+//! The machine writes a public key into the status of its report. The key is recorded as the machine's, and a token of the
+//! machine's ServiceAccount goes into the spec of the report, sealed to that key: others that read the report cannot use it. The
+//! enrolment token belongs to a ServiceAccount of its own, and ends with that. Whatever is half done in the objects is taken up by
+//! the decision, so that nothing is lost between two writes.
 //!
-//! It runs inside of the reconcile of a CapstanConfig and is woken with it, so it has no triggers. Reads: the MachineReport,
-//! what the machine's rights are made of, and the CertificateSigningRequest. Writes: all of these, the condition
-//! `AgentEnrolled`, and Events of the CapstanConfig.
+//! A machine whose credential is of no use any more (it expired, its ServiceAccount was deleted, or it is for another plane) is told
+//! to enrol again, with the key that is recorded.
+//!
+//! It runs inside of the reconcile of a CapstanConfig and is woken with it, so it has no triggers. Reads: the MachineReport, and
+//! what the machine's rights are made of. Writes: all of these, the condition `AgentEnrolled`, and Events of the CapstanConfig.
 
 mod act;
 mod decide;
@@ -16,8 +18,8 @@ mod status;
 #[cfg(test)]
 mod tests;
 
-pub use decide::request::GROUP;
-
-pub(crate) use decide::{Decision, EnrolmentStep, Observed, TOKEN_LIFE, decide, is_enrolled};
+pub(crate) use decide::{
+    Decision, EnrolmentStep, Observed, TOKEN_LIFE, decide, is_enrolled, must_enrol_again,
+};
 pub(crate) use observe::Own;
 pub(crate) use status::{condition, news};

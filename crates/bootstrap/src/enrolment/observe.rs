@@ -5,41 +5,32 @@ use capstan_api::bootstrap::CapstanConfig;
 use capstan_controller::error::{Doing as _, Error, Result};
 use capstan_controller::{Cache, Cached, owners};
 use futures::future::try_join_all;
-use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
+use k8s_openapi::api::core::v1::ServiceAccount;
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use kube::api::{Api, DynamicObject};
 use kube::core::NamespaceResourceScope;
 use kube::core::{ApiResource, GroupVersionKind};
 use kube::{Resource, ResourceExt as _};
 use serde::Serialize;
-use serde_json::{Value, json};
-use std::sync::Arc;
+use serde_json::Value;
 use std::time::Instant;
 
-use super::decide::csr_name;
-use super::decide::objects::{self, REPORT, ROLE, ROLE_BINDING, ResourceKind, SECRET, Wanted};
-use super::decide::request::check;
+use super::decide::objects::{self, REPORT, ROLE, ROLE_BINDING, ResourceKind, SERVICE_ACCOUNT, Wanted};
 use crate::capstanconfig::Bootstrap;
-use crate::names::{Names, REQUEST_LABEL};
+use crate::names::Names;
 
 /// The objects of one machine.
 pub(crate) struct Own {
     pub(crate) names: Names,
     pub(crate) owner: Value,
     pub(crate) found: Vec<Option<Value>>,
-    /// Whether its ServiceAccount and its Lease were not read, but taken to be what they were a moment ago.
+    /// Whether its Lease was not read, but taken to be what it was a moment ago.
     pub(crate) are_verified: bool,
     pub(crate) enrolment: Option<Value>,
     pub(crate) report: Option<MachineReport>,
-    pub(crate) csr: Option<Arc<CertificateSigningRequest>>,
 }
 
 impl Bootstrap {
-    /// Requests for certificates that were made here.
-    fn requests(&self) -> Cache<CertificateSigningRequest> {
-        self.caches.of_labelled(REQUEST_LABEL)
-    }
-
     pub(crate) async fn own(&self, config: &CapstanConfig, names: Names) -> Result<Own> {
         let owner = owners::controller(config).ok_or_else(|| Error::Conflict {
             doing: "cannot make objects for a CapstanConfig that is not stored".to_owned(),
@@ -60,15 +51,7 @@ impl Bootstrap {
             .map_err(|error| Error::transient("cannot read a MachineReport", error))?
             // One of a former life says nothing about this machine.
             .filter(|report| report.spec.machine_id == names.machine_id);
-        let asked = report
-            .as_ref()
-            .and_then(|report| report.status.as_ref()?.certificate_request.as_deref())
-            .is_some_and(|text| check(text, &names.user()).is_ok());
-        let csr = match asked {
-            true => self.requests().peek_named(&csr_name(&names)).await?,
-            false => None,
-        };
-        Ok(Own { names, owner, found, are_verified, enrolment, report, csr })
+        Ok(Own { names, owner, found, are_verified, enrolment, report })
     }
 
     /// Any object of the machine's namespace, as it is on the wire.
@@ -97,6 +80,10 @@ impl Bootstrap {
         if kind == ROLE_BINDING {
             return self.cached(&self.beside::<RoleBinding>(names), names, name).await;
         }
+        // It is told from another one of its name by its UID.
+        if kind == SERVICE_ACCOUNT {
+            return self.cached(&self.beside::<ServiceAccount>(names), names, name).await;
+        }
         match are_verified {
             true => Ok(Some(wanted.object.clone())),
             false => self.find(names, kind, name).await,
@@ -118,12 +105,11 @@ impl Bootstrap {
         found.map(|found| value(found.as_ref())).transpose()
     }
 
-    /// The Secret that the token hangs on: nothing is in it.
+    /// The ServiceAccount of the enrolment token. Most machines have none any more, so a missing one is not asked for.
     async fn enrolment(&self, names: &Names) -> Result<Option<Value>> {
-        let found = self.secrets(&names.namespace).peek(&names.namespace, &names.enrolment()).await?;
-        let Some(found) = found else { return Ok(None) };
-        let (version, kind) = (SECRET.version, SECRET.kind);
-        Ok(Some(json!({"apiVersion": version, "kind": kind, "metadata": value(&found.metadata)?})))
+        let accounts = self.beside::<ServiceAccount>(names);
+        let found = accounts.peek(&names.namespace, &names.enrolment_account()).await?;
+        found.map(|found| value(found.as_ref())).transpose()
     }
 }
 

@@ -11,19 +11,21 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, ensure};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use capstan_api::agent::MachineReport;
+use capstan_api::agent::{CredentialRequest, MachineReport};
 use capstan_api::bootstrap::{AGENT_ENROLLED, CapstanConfig};
 use capstan_api::conditions::{ConditionStatus, get};
 use capstan_api::core::{Cluster, Machine};
 use capstan_artifacts::Software;
 use capstan_bootstrap::{Bootstrap, PlaneAddress};
+use capstan_pki::machine_token::TokenQuery;
 use capstan_testkit::{RealPlane, eventually, install_crds};
+use jiff::Timestamp;
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::{Namespace, Secret};
 use kube::api::{Api, Patch, PatchParams, PostParams};
 use kube::config::{Config, KubeConfigOptions, Kubeconfig};
 use kube::{Client, Resource, ResourceExt as _};
-use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair};
+use rcgen::{KeyPair, PublicKeyData as _};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -64,14 +66,6 @@ impl Address {
 
     pub(crate) async fn with_token(&self, token: &str) -> Client {
         self.client(json!({"token": token})).await
-    }
-
-    pub(crate) async fn with_certificate(&self, certificate: &str, key: &KeyPair) -> Client {
-        self.client(json!({
-            "client-certificate-data": BASE64_STANDARD.encode(certificate),
-            "client-key-data": BASE64_STANDARD.encode(key.serialize_pem()),
-        }))
-        .await
     }
 }
 
@@ -224,16 +218,19 @@ impl Stage {
             (text("server"), text("namespace")),
             (self.address.server.clone(), self.namespace.clone())
         );
-        let id = text("machineID");
-        let user = format!("capstan:machine:{}:{id}", self.namespace);
-        let token = text("token");
+        let (machine_id, token) = (text("machineID"), text("token"));
         let client = self.address.with_token(&token).await;
-        Enrolling { name: name.to_owned(), user, token, client, key: KeyPair::generate().unwrap() }
+        Enrolling { name: name.to_owned(), machine_id, token, client, key: KeyPair::generate().unwrap() }
     }
 
-    /// Puts a request into the status of a report, as somebody.
-    pub(crate) async fn ask(&self, client: &Client, name: &str, request: &str) -> Result<(), kube::Error> {
-        let patch = json!({"status": {"certificateRequest": request}});
+    /// Writes a request into the status of a report, with any credential.
+    pub(crate) async fn ask(
+        &self,
+        client: &Client,
+        name: &str,
+        request: &CredentialRequest,
+    ) -> Result<(), kube::Error> {
+        let patch = json!({"status": {"credentialRequest": request}});
         let api: Api<MachineReport> = self.as_seen_by(client);
         api.patch_status(name, &PatchParams::default(), &Patch::Merge(patch)).await.map(|_| ())
     }
@@ -251,50 +248,49 @@ impl Stage {
         .unwrap()
     }
 
-    /// Waits until the report has another certificate than this one.
-    pub(crate) async fn certificate(&self, name: &str, not: Option<&str>) -> String {
-        eventually(DEADLINE, "a certificate", async || {
-            let certificate = self.api::<MachineReport>().get(name).await?.spec.certificate;
-            ensure!(certificate.as_deref() != not, "it is still the old one");
-            certificate.context("there is none")
+    /// Waits until the report has a token that answers the last request of the machine, and is another one than this.
+    pub(crate) async fn token(&self, machine: &Enrolling, not: Option<&str>) -> String {
+        eventually(DEADLINE, "a token", async || {
+            let token = machine.open(&self.api::<MachineReport>().get(&machine.name).await?);
+            ensure!(token.as_deref() != not, "it is still the old one");
+            token.context("there is none")
         })
         .await
         .unwrap()
     }
 }
 
-/// A machine that has started, with its token.
+/// A machine that has started, with its enrolment token.
 pub(crate) struct Enrolling {
     pub(crate) name: String,
-    pub(crate) user: String,
+    pub(crate) machine_id: String,
     pub(crate) token: String,
     pub(crate) client: Client,
     pub(crate) key: KeyPair,
 }
 
 impl Enrolling {
-    /// The request it should write.
-    pub(crate) fn request(&self) -> String {
-        request(&self.user, capstan_bootstrap::GROUP, &self.key, |_| {})
+    /// The request it should write: another one each time.
+    pub(crate) fn request(&self) -> CredentialRequest {
+        request(&self.key)
+    }
+
+    /// The token in its report, if that answers its last request.
+    pub(crate) fn open(&self, report: &MachineReport) -> Option<String> {
+        let CredentialRequest { public_key, nonce } = report.status.as_ref()?.credential_request.as_ref()?;
+        let query = TokenQuery { machine_id: &self.machine_id, public_key, nonce };
+        query.open(&self.key.serialize_der(), &report.spec.credential.as_ref()?.sealed_token).ok()
     }
 }
 
-/// A request of any sort.
 /// What the planner says in the status of a CapstanConfig.
 pub(crate) fn told_plan() -> Value {
     json!({"digest": "0a".repeat(32), "revision": 1, "setup": "0b".repeat(32), "machineID": "0c"})
 }
 
-pub(crate) fn request(
-    user: &str,
-    group: &str,
-    key: &KeyPair,
-    change: impl FnOnce(&mut CertificateParams),
-) -> String {
-    let mut params = CertificateParams::default();
-    params.distinguished_name = DistinguishedName::new();
-    params.distinguished_name.push(DnType::CommonName, user);
-    params.distinguished_name.push(DnType::OrganizationName, group);
-    change(&mut params);
-    params.serialize_request(key).unwrap().pem().unwrap()
+/// A request for any key.
+pub(crate) fn request(key: &KeyPair) -> CredentialRequest {
+    let public_key = BASE64_STANDARD.encode(key.subject_public_key_info());
+    let nonce = Timestamp::now().as_nanosecond().to_string();
+    CredentialRequest { public_key, nonce }
 }

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
-use capstan_api::agent::MachineReport;
+use capstan_api::access::MACHINE_ACCOUNTS;
+use capstan_api::agent::{CredentialRequest, MachineReport};
 use capstan_api::bootstrap::CapstanConfig;
 use capstan_controller::Reconciler as _;
 use capstan_testkit::eventually;
@@ -14,13 +15,17 @@ use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Event, Namespace, Secret, ServiceAccount};
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
+use kube::Client;
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams, WatchParams};
-use kube::{Client, ResourceExt};
-use rcgen::{KeyPair, KeyUsagePurpose, SanType};
+use rcgen::{CertificateParams, DnType, KeyPair};
 use serde_json::json;
 
 use super::{DEADLINE, Enrolling, Stage, request, told_plan};
 use capstan_testkit::crash::CrashPoint;
+
+/// Accounts of a machine that has enrolled, and of one that has not.
+const ENROLLED: &str = "web-0.agent.machine.capstan.dev";
+const ENROLLING: &str = "web-0.enrol.machine.capstan.dev";
 
 /// Waits until the events of a CapstanConfig have these reasons.
 async fn has_events(stage: &Stage, name: &str, expected: &[&str]) {
@@ -58,7 +63,7 @@ async fn widened_rights_are_taken_back(stage: &Stage) {
     .unwrap();
 }
 
-/// From the token to the certificate and to the end of a machine's rights, and what a hostile machine may try on the way.
+/// From the enrolment token to the credential and to the end of a machine's rights, and what a hostile machine may try on the way.
 pub(crate) async fn story(stage: &Stage) {
     let _running = stage.run();
     stage.machine("web-0").await;
@@ -73,15 +78,18 @@ pub(crate) async fn story(stage: &Stage) {
     nothing_else(stage, &machine.client, false).await;
 
     // What a machine may not have.
-    refused_requests(stage, &machine, &other.user).await;
+    refused_requests(stage, &machine).await;
     let report = stage.api::<MachineReport>().get("web-0").await.unwrap();
-    assert_eq!((report.spec.enrolled_key, report.spec.certificate), (None, None));
+    assert_eq!((report.spec.enrolled_key, report.spec.credential), (None, None));
 
     // What it may.
     stage.ask(&machine.client, "web-0", &machine.request()).await.unwrap();
-    let certificate = stage.certificate("web-0", None).await;
+    let token = stage.token(&machine, None).await;
     assert!(stage.says("web-0", "Enrolled").await.contains("valid until"));
-    let enrolled = stage.address.with_certificate(&certificate, &machine.key).await;
+    let enrolled = stage.address.with_token(&token).await;
+    let sealed = serde_json::to_string(&stage.api::<MachineReport>().get("web-0").await.unwrap()).unwrap();
+    assert!(!sealed.contains(&token), "others that read the report cannot use it");
+    assert_eq!(other.open(&stage.api::<MachineReport>().get("web-0").await.unwrap()), None);
     works(stage, &enrolled).await;
     nothing_else(stage, &enrolled, true).await;
     has_events(stage, "web-0", &["Enrolled", "RequestRefused"]).await;
@@ -95,40 +103,34 @@ pub(crate) async fn story(stage: &Stage) {
     })
     .await
     .unwrap();
-    assert!(stage.api::<Secret>().get_opt("web-0-enrolment").await.unwrap().is_none());
-    let requests: Api<CertificateSigningRequest> = Api::all(stage.admin.clone());
-    eventually(DEADLINE, "the requests to be gone", async || {
-        let left = requests.list(&ListParams::default().labels("capstan.dev/machine-certificate")).await?;
-        ensure!(left.items.is_empty(), "{:?}", left.items);
-        Ok(())
-    })
-    .await
-    .unwrap();
+    assert!(stage.api::<ServiceAccount>().get_opt(ENROLLING).await.unwrap().is_none());
 
     widened_rights_are_taken_back(stage).await;
 
-    // Another key, even with its own certificate; then the same key again.
-    let stolen = request(&machine.user, capstan_bootstrap::GROUP, &KeyPair::generate().unwrap(), |_| {});
+    // Another key, even with its own credential; then the same key again.
+    let stolen = request(&KeyPair::generate().unwrap());
     stage.ask(&enrolled, "web-0", &stolen).await.unwrap();
     assert!(stage.says("web-0", "RequestRefused").await.contains("another key"));
     let patch = json!({"metadata": {"annotations": {"capstan.dev/answered-at": "2026-01-01T00:00:00Z"}}});
     let reports = stage.api::<MachineReport>();
     reports.patch("web-0", &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
     stage.ask(&enrolled, "web-0", &machine.request()).await.unwrap();
-    let renewed = stage.certificate("web-0", Some(&certificate)).await;
-    let enrolled = stage.address.with_certificate(&renewed, &machine.key).await;
+    let renewed = stage.token(&machine, Some(&token)).await;
+    let enrolled = stage.address.with_token(&renewed).await;
     stage.says("web-0", "Enrolled").await;
     works(stage, &enrolled).await;
 
-    // With its CapstanConfig the machine's rights go, and nobody else's.
+    let enrolled = enrols_again_without_its_account(stage, &machine, &renewed).await;
+
+    // With its CapstanConfig the machine's rights go, and no others.
     stage.ask(&other.client, "web-1", &other.request()).await.unwrap();
-    let certificate = stage.certificate("web-1", None).await;
-    let neighbour = stage.address.with_certificate(&certificate, &other.key).await;
+    let neighbour = stage.address.with_token(&stage.token(&other, None).await).await;
     stage.api::<CapstanConfig>().delete("web-0", &DeleteParams::default()).await.unwrap();
     let secrets: Api<Secret> = stage.as_seen_by(&enrolled);
     eventually(DEADLINE, "the rights to be gone", async || {
         let answer = secrets.get("web-0-plan").await;
-        ensure!(is_forbidden(&answer), "{answer:?}");
+        let is_unknown = matches!(&answer, Err(kube::Error::Api(status)) if status.code == 401);
+        ensure!(is_forbidden(&answer) || is_unknown, "{answer:?}");
         Ok(())
     })
     .await
@@ -148,28 +150,45 @@ pub(crate) async fn story(stage: &Stage) {
     plans.get("web-1-plan").await.unwrap();
 }
 
-/// Requests of a machine that means no good: each is refused, and says why.
-async fn refused_requests(stage: &Stage, machine: &Enrolling, neighbour: &str) {
-    let (key, user) = (&machine.key, machine.user.as_str());
-    let ours = capstan_bootstrap::GROUP;
-    let san = SanType::DnsName("kubernetes".try_into().unwrap());
-    let rsa = KeyPair::generate_for(&rcgen::PKCS_ECDSA_P384_SHA384).unwrap();
-    for (text, why) in [
-        (request(neighbour, ours, key, |_| {}), "subject"),
-        (request("system:admin", "system:masters", key, |_| {}), "subject"),
-        (request(user, "system:masters", key, |_| {}), "subject"),
-        (request(user, ours, key, |params| params.subject_alt_names.push(san)), "attributes or extensions"),
-        (
-            request(user, ours, key, |params| params.key_usages.push(KeyUsagePurpose::KeyCertSign)),
-            "attributes or extensions",
-        ),
-        (request(user, ours, &rsa, |_| {}), "neither ECDSA P-256 nor Ed25519"),
-        (
-            "-----BEGIN CERTIFICATE REQUEST-----\nAAAA\n-----END CERTIFICATE REQUEST-----\n".to_owned(),
-            "PKCS #10",
-        ),
+/// A person deletes the account of a machine. Its token is worth nothing then, so the machine is told how to enrol again.
+async fn enrols_again_without_its_account(stage: &Stage, machine: &Enrolling, token: &str) -> Client {
+    stage.api::<ServiceAccount>().delete(ENROLLED, &DeleteParams::default()).await.unwrap();
+    let told = eventually(DEADLINE, "the machine to be told", async || {
+        stage.told_to_follow("web-0").await.context("it is not told")
+    });
+    let client = stage.address.with_token(told.await.unwrap()["token"].as_str().unwrap()).await;
+    stage.says("web-0", "WaitingForMachineToFollow").await;
+    let stolen = request(&KeyPair::generate().unwrap());
+    stage.ask(&client, "web-0", &stolen).await.unwrap();
+    assert!(stage.says("web-0", "RequestRefused").await.contains("another key"), "its key stays its key");
+    let patch = json!({"status": {"credentialRequest": machine.request(), "agentVersion": null}});
+    let own: Api<MachineReport> = stage.as_seen_by(&client);
+    own.patch_status("web-0", &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
+    let enrolled = stage.address.with_token(&stage.token(machine, Some(token)).await).await;
+    works(stage, &enrolled).await;
+    eventually(DEADLINE, "the hand-over to be over", async || {
+        ensure!(stage.told_to_follow("web-0").await.is_none(), "it is still told");
+        Ok(())
+    })
+    .await
+    .unwrap();
+    enrolled
+}
+
+/// Requests of a hostile machine: each is refused, and says why.
+async fn refused_requests(stage: &Stage, machine: &Enrolling) {
+    let good = machine.request();
+    let ask = |public_key: &str, nonce: &str| CredentialRequest {
+        public_key: public_key.to_owned(),
+        nonce: nonce.to_owned(),
+    };
+    let other = request(&KeyPair::generate_for(&rcgen::PKCS_ECDSA_P384_SHA384).unwrap());
+    for (request, why) in [
+        (ask("hello", "1"), "publicKey is not a P-256 key"),
+        (ask(&other.public_key, "2"), "publicKey is not a P-256 key"),
+        (ask(&good.public_key, "a b"), "nonce"),
     ] {
-        stage.ask(&machine.client, "web-0", &text).await.unwrap();
+        stage.ask(&machine.client, "web-0", &request).await.unwrap();
         eventually(DEADLINE, why, async || {
             let message = stage.says("web-0", "RequestRefused").await;
             ensure!(message.contains(why), "{message}");
@@ -178,8 +197,10 @@ async fn refused_requests(stage: &Stage, machine: &Enrolling, neighbour: &str) {
         .await
         .unwrap();
     }
-    let answer = stage.ask(&machine.client, "web-0", &"x".repeat(8193)).await;
-    assert!(matches!(&answer, Err(kube::Error::Api(status)) if status.code == 422), "{answer:?}");
+    for request in [ask(&"x".repeat(257), "1"), ask(&good.public_key, &"x".repeat(65))] {
+        let answer = stage.ask(&machine.client, "web-0", &request).await;
+        assert!(matches!(&answer, Err(kube::Error::Api(status)) if status.code == 422), "{answer:?}");
+    }
 }
 
 fn is_forbidden<T>(answer: &Result<T, kube::Error>) -> bool {
@@ -231,8 +252,8 @@ async fn nothing_else(stage: &Stage, client: &Client, is_enrolled: bool) {
     forbidden("write its record", reports.patch("web-0", &merge, &spec).await);
     forbidden("delete its report", reports.delete("web-0", &delete).await.map(|_| ()));
     forbidden("delete its lease", leases.delete("web-0-agent", &delete).await.map(|_| ()));
-    // What it starts with, and what its token hangs on.
-    for name in ["web-0", "web-0-enrolment", "c-plan-key", "web-1", "web-1-plan"] {
+    // What it starts with.
+    for name in ["web-0", "c-plan-key", "web-1", "web-1-plan"] {
         forbidden(name, secrets.get(name).await);
     }
     // Its neighbour.
@@ -256,15 +277,19 @@ async fn nothing_else(stage: &Stage, client: &Client, is_enrolled: bool) {
     // More rights.
     let accounts: Api<ServiceAccount> = stage.as_seen_by(client);
     let (post, asked) = (PostParams::default(), TokenRequest::default());
-    let token = accounts.create_token_request("web-0-agent", &post, &asked);
-    forbidden("another token", token.await.map(|_| ()));
+    for account in [ENROLLED, ENROLLING] {
+        let token = accounts.create_token_request(account, &post, &asked);
+        forbidden("another token", token.await.map(|_| ()));
+    }
     let roles: Api<Role> = stage.as_seen_by(client);
     forbidden("its role", roles.get("web-0-agent").await);
     let bindings: Api<RoleBinding> = stage.as_seen_by(client);
     forbidden("its binding", bindings.patch("web-0-agent", &merge, &any).await);
     let requests: Api<CertificateSigningRequest> = Api::all(client.clone());
     forbidden("all certificate requests", requests.list(&all).await.map(|_| ()));
-    let masters = request("admin", "system:masters", &KeyPair::generate().unwrap(), |_| {});
+    let mut masters = CertificateParams::default();
+    masters.distinguished_name.push(DnType::OrganizationName, "system:masters");
+    let masters = masters.serialize_request(&KeyPair::generate().unwrap()).unwrap().pem().unwrap();
     let csr: CertificateSigningRequest = serde_json::from_value(json!({
         "apiVersion": "certificates.k8s.io/v1", "kind": "CertificateSigningRequest", "metadata": {"name": "evil"},
         "spec": {
@@ -282,7 +307,7 @@ async fn nothing_else(stage: &Stage, client: &Client, is_enrolled: bool) {
 /// such a life.
 pub(crate) async fn killed_at_any_write(stage: &Stage, connect: impl Fn(&CrashPoint) -> Client) {
     let whole = Box::pin(one_life(stage, &connect, i64::MAX, false)).await;
-    assert!(whole > 12, "a machine enrols in {whole} writes");
+    assert!(whole > 8, "a machine enrols in {whole} writes");
     for writes in 1..=whole {
         for reaches in [false, true] {
             Box::pin(one_life(stage, &connect, writes, reaches)).await;
@@ -319,31 +344,24 @@ async fn one_life(
             machine = Some(started);
         }
         if let Some(machine) = &machine
-            && let Some(certificate) = stage.api::<MachineReport>().get(&name).await.unwrap().spec.certificate
+            && let Some(token) = machine.open(&stage.api::<MachineReport>().get(&name).await.unwrap())
         {
-            let client = stage.address.with_certificate(&certificate, &machine.key).await;
+            let client = stage.address.with_token(&token).await;
             let hello = Patch::Merge(json!({"status": {"agentVersion": "v0"}}));
             let reports: Api<MachineReport> = stage.as_seen_by(&client);
             reports.patch_status(&name, &PatchParams::default(), &hello).await.unwrap();
         }
         let config = stage.api::<CapstanConfig>().get(&name).await.unwrap();
         let is_enrolled = capstan_api::conditions::is_true(&config, "AgentEnrolled");
-        let is_clean = stage.api::<Secret>().get_opt(&format!("{name}-enrolment")).await.unwrap().is_none();
+        let is_clean = has_no_enrolment(stage, &name).await;
         let told = config.status.as_ref().and_then(|status| status.plan.as_ref());
         assert_eq!(json!(told), told_plan(), "what the planner has written is kept");
         if is_enrolled && is_clean {
             let report = stage.api::<MachineReport>().get(&name).await.unwrap();
-            let certificate = report.spec.certificate.context("no certificate").unwrap();
-            let client = stage.address.with_certificate(&certificate, &machine.unwrap().key).await;
+            let token = machine.unwrap().open(&report).expect("a token for this machine");
+            let client = stage.address.with_token(&token).await;
             let plans: Api<Secret> = stage.as_seen_by(&client);
             plans.get(&format!("{name}-plan")).await.unwrap();
-            let requests: Api<CertificateSigningRequest> = Api::all(stage.admin.clone());
-            let left = requests.list(&ListParams::default()).await.unwrap();
-            assert!(
-                left.items.is_empty(),
-                "{:?}",
-                left.iter().map(ResourceExt::name_any).collect::<Vec<_>>()
-            );
             return writes - crash_point.left();
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
@@ -355,7 +373,7 @@ async fn one_life(
 /// dies at every write there is on the way.
 pub(crate) async fn killed_while_following(stage: &Stage, connect: impl Fn(&CrashPoint) -> Client) {
     let whole = Box::pin(one_hand_over(stage, &connect, i64::MAX, false)).await;
-    assert!(whole > 8, "a machine follows in {whole} writes");
+    assert!(whole > 5, "a machine follows in {whole} writes");
     for writes in 1..=whole {
         for reaches in [false, true] {
             Box::pin(one_hand_over(stage, &connect, writes, reaches)).await;
@@ -412,9 +430,9 @@ async fn one_hand_over(
             && asked.is_none()
         {
             assert_eq!((&config["server"], &config["epoch"]), (&json!(super::ELSEWHERE), &json!(1)));
-            assert_eq!(reports.get(&name).await.unwrap().spec.certificate, None);
+            assert_eq!(reports.get(&name).await.unwrap().spec.credential, None);
             let client = stage.address.with_token(config["token"].as_str().unwrap()).await;
-            let patch = json!({"status": {"certificateRequest": machine.request(), "agentVersion": null}});
+            let patch = json!({"status": {"credentialRequest": machine.request(), "agentVersion": null}});
             let own: Api<MachineReport> = stage.as_seen_by(&client);
             own.patch_status(&name, &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
             asked = Some(client);
@@ -425,28 +443,28 @@ async fn one_hand_over(
         {
             let report = reports.get(&name).await.unwrap();
             assert_eq!(report.spec.enrolled_key, key, "its key is its key");
-            let requests: Api<CertificateSigningRequest> = Api::all(stage.admin.clone());
-            let left = requests.list(&ListParams::default()).await.unwrap().items;
-            if left.is_empty() {
-                return writes - crash_point.left();
-            }
+            return writes - crash_point.left();
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     panic!("killed at write {writes}, the next manager gets nowhere: {last}");
 }
 
-/// The machine shows that it has its certificate, if it has one for this address; and whether all is in order then.
+/// The machine shows that it has its credential, if it has one for this address; and whether all is in order then.
 async fn says_hello(stage: &Stage, name: &str, machine: &Enrolling, server: &str) -> bool {
     let report = stage.api::<MachineReport>().get(name).await.unwrap();
-    let with = report.spec.enrolled_with.filter(|with| with.server == server);
-    let (Some(certificate), Some(_)) = (report.spec.certificate, with) else { return false };
-    let client = stage.address.with_certificate(&certificate, &machine.key).await;
+    let with = report.spec.enrolled_with.as_ref().filter(|with| with.server == server);
+    let (Some(token), Some(_)) = (machine.open(&report), with) else { return false };
+    let client = stage.address.with_token(&token).await;
     let hello = Patch::Merge(json!({"status": {"agentVersion": "v0"}}));
     let reports: Api<MachineReport> = stage.as_seen_by(&client);
     reports.patch_status(name, &PatchParams::default(), &hello).await.unwrap();
     let config = stage.api::<CapstanConfig>().get(name).await.unwrap();
-    let is_enrolled = capstan_api::conditions::is_true(&config, "AgentEnrolled");
-    let is_clean = stage.api::<Secret>().get_opt(&format!("{name}-enrolment")).await.unwrap().is_none();
-    is_enrolled && is_clean
+    capstan_api::conditions::is_true(&config, "AgentEnrolled") && has_no_enrolment(stage, name).await
+}
+
+/// Whether the account of the enrolment token is gone.
+async fn has_no_enrolment(stage: &Stage, name: &str) -> bool {
+    let account = format!("{name}.enrol{MACHINE_ACCOUNTS}");
+    stage.api::<ServiceAccount>().get_opt(&account).await.unwrap().is_none()
 }

@@ -41,12 +41,14 @@ pub(crate) struct PlaneCaArgs {
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Only for embedded planes, and only for the group system:masters. New tokens are signed with the new key at once. With \
---keep-old-for 0s every token of before is rejected from now on, and open watches with one end within seconds. Machines that have \
-not enrolled yet hold such a token: run their bootstrap data again, or delete their Machines.")]
+Only for embedded planes, and only for the group system:masters. New tokens are signed with the new key at once. Machines renew their \
+tokens after 60 days, so by default they all get one of the new key in time. With a shorter --keep-old-for, machines whose token would \
+end are told to enrol again, by their infrastructure provider. With --keep-old-for 0s every token of before is rejected from now on, and \
+open watches with one end within seconds. Machines that have not enrolled yet hold such a token: run their bootstrap data again, or \
+delete their Machines.")]
 pub(crate) struct TokenKeyArgs {
     /// How long tokens that were signed with earlier keys stay valid, such as 0s, 1h or 7d
-    #[arg(long, value_name = "DURATION", default_value = "48h", value_parser = overlap)]
+    #[arg(long, value_name = "DURATION", default_value = "90d", value_parser = overlap)]
     pub(crate) keep_old_for: SignedDuration,
 
     /// For programs: json or yaml

@@ -3,35 +3,32 @@
 mod args;
 mod decide;
 mod plane_ca;
+mod token_key;
 
 pub(crate) use args::RotateVerb;
 
 use anyhow::{Context, Result, bail};
 use capstan_api::controlplane::{CapstanControlPlane, ROTATE_PLAN_KEY};
 use capstan_api::core::Cluster;
-use http::Request;
 use jiff::Timestamp;
 use kube::api::{Api, Patch, PatchParams};
-use serde_json::{Value, json};
+use serde_json::json;
 use std::io::Write as _;
 use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::client::{ASKING, Place};
-use crate::embedded;
 use crate::progress::waiting;
-use args::{PlanKeyArgs, TokenKeyArgs};
+use args::PlanKeyArgs;
 use decide::{Stand, is_over, stand};
 
-/// Where an embedded plane replaces the key of tokens.
-const TOKEN_KEYS: &str = "/capstan/v1/token-keys";
 /// Between two looks at a replacement.
 const AGAIN: Duration = Duration::from_millis(500);
 
 pub(crate) async fn run(verb: &RotateVerb) -> Result<()> {
     match verb {
         RotateVerb::PlanKey(args) => plan_key(args).await,
-        RotateVerb::TokenKey(args) => token_key(args).await,
+        RotateVerb::TokenKey(args) => token_key::run(args).await,
         RotateVerb::PlaneCa(args) => plane_ca::run(args).await,
     }
 }
@@ -76,33 +73,6 @@ async fn plan_key(args: &PlanKeyArgs) -> Result<()> {
             )
         }
         (None, None) => format!("cluster {cluster}: the plan key is being replaced\n"),
-    };
-    Ok(std::io::stdout().write_all(text.as_bytes())?)
-}
-
-async fn token_key(args: &TokenKeyArgs) -> Result<()> {
-    let client = args.plane.connect().await?.client;
-    let until = Timestamp::from_second(Timestamp::now().saturating_add(args.keep_old_for)?.as_second())?;
-    let body = match args.keep_old_for.is_zero() {
-        // The plane's own clock counts.
-        true => json!({}),
-        false => json!({"keepOldUntil": until}),
-    };
-    let request = Request::post(TOKEN_KEYS).header("Content-Type", "application/json");
-    let asked = embedded::asked::<Value>(&client, request.body(body.to_string().into_bytes())?);
-    let keys = waiting(ASKING, asked).await?;
-    let text = match args.output {
-        Some(output) => output.print(&keys)?,
-        None => {
-            let key = keys["signs"].as_str().unwrap_or_default();
-            let earlier = match args.keep_old_for.is_zero() {
-                true => "Tokens of earlier keys are rejected from now on.".to_owned(),
-                false => {
-                    format!("Tokens of earlier keys are valid until {until}, if they do not expire before.")
-                }
-            };
-            format!("Tokens are signed with key {key}.\n{earlier}\n")
-        }
     };
     Ok(std::io::stdout().write_all(text.as_bytes())?)
 }

@@ -7,8 +7,9 @@ pub(crate) mod pki;
 mod renewal;
 
 use anyhow::{Context, Result, bail};
+use capstan_api::access::MACHINE_ACCOUNTS;
 use capstan_apiserver::{
-    ApiServer, Authority, GroupLimits, OpenError, Options, Restriction, StartError, Storage, Tls, User,
+    AccountLimits, ApiServer, Authority, OpenError, Options, Restriction, StartError, Storage, Tls, User,
 };
 use capstan_controller::{Metrics, Scope};
 use capstan_pki::issue::Identity;
@@ -40,7 +41,7 @@ const IN_PROCESS: &str = "in-process";
 
 /// A machine renews its Lease and changes nothing else of it: finalizers and owners decide whether objects are deleted.
 const MACHINE_LEASES: Restriction = Restriction {
-    group: capstan_bootstrap::GROUP,
+    account_suffix: MACHINE_ACCOUNTS,
     api_group: "coordination.k8s.io",
     resource: "leases",
     fields: &["spec"],
@@ -48,8 +49,8 @@ const MACHINE_LEASES: Restriction = Restriction {
 };
 
 /// An agent has two watches and writes a few times a minute. A stolen credential of a machine is worth no more.
-const MACHINE_LIMITS: GroupLimits = GroupLimits {
-    group: capstan_bootstrap::GROUP,
+const MACHINE_LIMITS: AccountLimits = AccountLimits {
+    account_suffix: MACHINE_ACCOUNTS,
     requests: 8,
     watches: 8,
     per_second: 10.0,
@@ -211,7 +212,7 @@ impl RunningPlane {
         options.checks = process.checks;
         options.backup_files = folder::existing_backup_files(data_dir);
         options.restrictions = vec![MACHINE_LEASES];
-        options.limits.group = Some(MACHINE_LIMITS);
+        options.limits.accounts = Some(MACHINE_LIMITS);
         let Identity { certificate, key } = pki.clients.clone();
         options.client_authority = Some(Authority { certificate, key });
         let metrics = Metrics::default();

@@ -1,13 +1,12 @@
 //! What a machine may change in its Lease. RBAC grants the right to update a whole object; a policy leaves `spec` of it, in
 //! texts of moderate length. The embedded plane has a restriction of its own instead.
 
+use capstan_api::access::MACHINE_ACCOUNTS;
 use serde_json::{Value, json};
 
 use super::Options;
 use crate::Provider;
 
-/// Group of the client certificates of machines.
-const MACHINES: &str = "capstan:machines";
 /// Characters of a text in `spec`.
 const MOST: u32 = 1024;
 
@@ -50,7 +49,10 @@ pub(super) fn objects(provider: Provider, options: &Options) -> Vec<Value> {
                 }] },
                 "matchConditions": [{
                     "name": "machine",
-                    "expression": format!("'{MACHINES}' in request.userInfo.groups"),
+                    "expression": format!(
+                        "request.userInfo.username.startsWith('system:serviceaccount:') \
+                         && request.userInfo.username.endsWith('{MACHINE_ACCOUNTS}')"
+                    ),
                 }],
                 "validations": validations,
             }),

@@ -1,11 +1,11 @@
-//! Enrolment as a real agent does it: the key never leaves the machine, the certificate request is in the status of the
-//! report, and the agent then uses the certificate that the manager issues. All of them are files of the machine.
+//! Enrolment as a real agent does it: the key never leaves the machine, its public half is in the status of the report, and the agent
+//! then uses the token that the manager seals to it. All of them are files of the machine.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use capstan_agent::machine::Metadata;
-use capstan_api::agent::MachineReport;
-use capstan_pki::{Certificate, issue};
+use capstan_api::agent::{CredentialRequest, MachineReport};
+use capstan_pki::machine_token::TokenQuery;
 use capstan_plan::MachinePath;
 use futures::StreamExt as _;
 use jiff::Timestamp;
@@ -14,7 +14,7 @@ use kube::config::{Config, KubeConfigOptions, Kubeconfig};
 use kube::runtime::{WatchStreamExt as _, watcher};
 use kube::{Client, ResourceExt as _};
 use rcgen::{KeyPair, PublicKeyData as _};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -24,12 +24,10 @@ use crate::vm::files::PUBLIC;
 
 /// The machine's key. It is made here and stays here.
 const KEY: &str = "/etc/capstan/agent.key";
-/// What it last asked for a certificate with.
-pub(super) const REQUEST: &str = "/etc/capstan/agent.csr";
-/// Its certificate.
-pub(super) const CERTIFICATE: &str = "/etc/capstan/agent.crt";
-/// Organisation in every machine's certificate.
-const GROUP: &str = "capstan:machines";
+/// What it last asked for a credential with.
+pub(super) const REQUEST: &str = "/etc/capstan/agent.request";
+/// Its credential.
+pub(super) const CREDENTIAL: &str = "/etc/capstan/agent.credential";
 /// How long to wait before the plane is asked again.
 const AGAIN: Duration = Duration::from_millis(500);
 
@@ -74,14 +72,18 @@ impl PlaneConfig {
     fn reports(&self, client: &Client) -> Api<MachineReport> {
         Api::namespaced(client.clone(), &self.namespace)
     }
-
-    fn request(&self, key: &KeyPair) -> Result<String, rcgen::Error> {
-        let user = format!("capstan:machine:{}:{}", self.namespace, self.machine_id);
-        issue::request(key, issue::subject(&user, Some(GROUP)))
-    }
 }
 
-/// A client of the machine's own, and when its certificate should be replaced.
+/// The token that the machine has as its credential.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct StoredToken {
+    token: String,
+    renewal: Timestamp,
+    expires_at: Timestamp,
+}
+
+/// A client of the machine's own, and when its credential should be replaced.
 pub(super) struct Credential {
     pub(super) client: Client,
     renewal: Timestamp,
@@ -102,7 +104,7 @@ pub(super) async fn credential(vm: &Vm) -> Credential {
     }
 }
 
-/// Waits until it is time for another certificate, and gets it. Then the credential must be taken anew.
+/// Waits until it is time for another credential, and gets it. Then the credential must be taken anew.
 pub(super) async fn renew(vm: &Vm, credential: &Credential) {
     let wait = credential.renewal.duration_since(Timestamp::now());
     tokio::time::sleep(Duration::try_from(wait).unwrap_or_default()).await;
@@ -110,7 +112,7 @@ pub(super) async fn renew(vm: &Vm, credential: &Credential) {
         match ask(vm, &credential.client, true).await {
             Ok(()) => return,
             Err(why) => {
-                tracing::debug!(host = vm.name(), %why, "the machine cannot renew its certificate yet");
+                tracing::debug!(host = vm.name(), %why, "the machine cannot renew its credential yet");
                 tokio::time::sleep(AGAIN).await;
             }
         }
@@ -119,18 +121,28 @@ pub(super) async fn renew(vm: &Vm, credential: &Credential) {
 
 /// The credential on the machine, if it has one.
 async fn stored(vm: &Vm) -> Result<Option<Credential>, String> {
-    let (Some(key), Some(certificate)) = (read(vm, KEY), read(vm, CERTIFICATE)) else { return Ok(None) };
-    let read = Certificate::first_in(&certificate);
-    let renewal = read.ok_or_else(|| format!("{CERTIFICATE} holds no certificate"))?.renewal();
-    let user = json!({
-        "client-certificate-data": BASE64_STANDARD.encode(&certificate),
-        "client-key-data": BASE64_STANDARD.encode(&key),
-    });
-    let client = PlaneConfig::read(vm)?.client(&user).await?;
+    let Some(StoredToken { token, renewal, .. }) = token(vm)? else { return Ok(None) };
+    let client = PlaneConfig::read(vm)?.client(&json!({"token": token})).await?;
     Ok(Some(Credential { client, renewal }))
 }
 
-/// Trades the token for a certificate.
+fn token(vm: &Vm) -> Result<Option<StoredToken>, String> {
+    let Some(bytes) = read(vm, CREDENTIAL) else { return Ok(None) };
+    serde_json::from_slice(&bytes).map(Some).map_err(|_| format!("{CREDENTIAL} holds no credential"))
+}
+
+/// Whether the machine needs no other credential. If the plane cannot be asked, the one it has counts.
+pub(super) async fn has_credential(vm: &Vm) -> bool {
+    let Ok(Some(stored_token)) = token(vm) else { return false };
+    if stored_token.expires_at <= Timestamp::now() {
+        return false;
+    }
+    let (Ok(plane), Ok(Some(credential))) = (PlaneConfig::read(vm), stored(vm).await) else { return true };
+    let found = plane.reports(&credential.client).get_opt(&plane.machine).await;
+    !matches!(found, Err(kube::Error::Api(status)) if status.code == 401)
+}
+
+/// Trades the token for a credential.
 async fn enrol(vm: &Vm) -> Result<(), String> {
     let plane = PlaneConfig::read(vm)?;
     let token = plane.token.as_ref().ok_or_else(|| format!("there is no token in {CONFIG}"))?;
@@ -146,24 +158,28 @@ async fn enrol(vm: &Vm) -> Result<(), String> {
     store(vm, &[(CONFIG, config.to_string().into_bytes())])
 }
 
-/// Puts a request into the report and waits for its answer. A request that was written before is written again, unless
+/// Writes a request into the report and waits for its answer. A request that was written before is written again, unless
 /// it must be `another` one.
 async fn ask(vm: &Vm, client: &Client, another: bool) -> Result<(), String> {
     let plane = PlaneConfig::read(vm)?;
-    let old = read(vm, CERTIFICATE);
     let key = match read(vm, KEY) {
         Some(pem) => KeyPair::from_pem(&String::from_utf8_lossy(&pem)),
         None => KeyPair::generate(),
     };
     let key = key.map_err(|error| error.to_string())?;
-    let request = match read(vm, REQUEST).filter(|_| !another) {
-        Some(request) => String::from_utf8_lossy(&request).into_owned(),
-        None => plane.request(&key).map_err(|error| error.to_string())?,
-    };
-    // On the machine before it is anywhere else: whoever comes after a crash asks with the same key.
-    store(vm, &[(KEY, key.serialize_pem().into_bytes()), (REQUEST, request.clone().into_bytes())])?;
+    let earlier = read(vm, REQUEST).filter(|_| !another);
+    let request = earlier.and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_else(|| {
+        let (nonce, public_key) = (rand::random::<[u8; 16]>(), key.subject_public_key_info());
+        CredentialRequest {
+            public_key: BASE64_STANDARD.encode(public_key),
+            nonce: BASE64_STANDARD.encode(nonce),
+        }
+    });
+    // On the machine before it is anywhere else: after a crash it asks with the same key.
+    let text = serde_json::to_vec(&request).map_err(|error| error.to_string())?;
+    store(vm, &[(KEY, key.serialize_pem().into_bytes()), (REQUEST, text)])?;
     let reports = plane.reports(client);
-    let mut patch = json!({"status": {"certificateRequest": request}});
+    let mut patch = json!({"status": {"credentialRequest": request}});
     if !another {
         // What stands there from before would say that it has got in already, and end its token.
         patch["status"]["agentVersion"] = Value::Null;
@@ -172,17 +188,18 @@ async fn ask(vm: &Vm, client: &Client, another: bool) -> Result<(), String> {
         .patch_status(&plane.machine, &PatchParams::default(), &Patch::Merge(&patch))
         .await
         .map_err(|error| error.to_string())?;
+    let CredentialRequest { public_key, nonce } = &request;
+    let query = TokenQuery { machine_id: &plane.machine_id, public_key, nonce };
     let only = watcher::Config::default().fields(&format!("metadata.name={}", plane.machine));
     let mut events = std::pin::pin!(watcher(reports, only).default_backoff().applied_objects());
     while let Some(event) = events.next().await {
         let report = event.map_err(|error| error.to_string())?;
-        let Some(certificate) = report.spec.certificate.as_ref().map(|text| text.clone().into_bytes()) else {
-            continue;
-        };
-        let is_ours = Certificate::first_in(&certificate)
-            .is_some_and(|read| read.public_key == key.subject_public_key_info());
-        if report.name_any() == plane.machine && is_ours && old.as_ref() != Some(&certificate) {
-            return store(vm, &[(CERTIFICATE, certificate)]);
+        let Some(credential) = report.spec.credential.as_ref() else { continue };
+        let Ok(token) = query.open(&key.serialize_der(), &credential.sealed_token) else { continue };
+        if report.name_any() == plane.machine {
+            let (renewal, expires_at) = (credential.renewal(), credential.expires_at.0);
+            let token = serde_json::to_vec(&StoredToken { token, renewal, expires_at });
+            return store(vm, &[(CREDENTIAL, token.map_err(|error| error.to_string())?)]);
         }
     }
     Err("the watch ended".to_owned())

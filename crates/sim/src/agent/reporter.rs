@@ -56,8 +56,8 @@ async fn write(api: &Api<MachineReport>, machine: &MachineIdentity, report: &Rep
         None => json!({}),
     };
     if let Some(fields) = before.as_object_mut() {
-        // Whoever enrols writes that, and takes it away.
-        fields.remove("certificateRequest");
+        // Enrolment writes that.
+        fields.remove("credentialRequest");
     }
     let after = serde_json::to_value(report).map_err(|error| error.to_string())?;
     if is_same(&before, &after) {

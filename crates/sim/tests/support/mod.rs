@@ -12,6 +12,9 @@ use capstan_sim::Sim;
 use capstan_testkit::{RealPlane, eventually, install_crds};
 use futures::FutureExt as _;
 use k8s_openapi::NamespaceResourceScope;
+use k8s_openapi::api::authentication::v1::TokenRequest;
+use k8s_openapi::api::core::v1::ServiceAccount;
+use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
 use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
 use kube::{Resource, ResourceExt as _};
 use serde::Serialize;
@@ -172,13 +175,31 @@ impl Yard {
 
     /// A Machine with all that others make for it.
     pub(crate) async fn machine(&self, name: &str) -> Result<()> {
-        let kubeconfig = std::fs::read_to_string(self.plane.kubeconfig_for(name, &["system:masters"])?)?;
-        let data = objects::bootstrap_secret(name, &self.trust, &serde_json::from_str(&kubeconfig)?);
+        let kubeconfig = std::fs::read_to_string(self.plane.kubeconfig())?;
+        let token = self.administrator_token(name).await?;
+        let data = objects::bootstrap_secret(name, &self.trust, &serde_json::from_str(&kubeconfig)?, &token);
         self.create::<k8s_openapi::api::core::v1::Secret>(data).await?;
         self.create::<capstan_api::agent::MachineReport>(objects::report(name)).await?;
         let machine: Machine = self.create(objects::machine(name)).await?;
         self.create::<HostMachine>(objects::host_machine(&machine)).await?;
         Ok(())
+    }
+
+    /// A token of an account that may do everything.
+    async fn administrator_token(&self, name: &str) -> Result<String> {
+        let account = json!({"metadata": {"name": name}});
+        self.create::<ServiceAccount>(account).await?;
+        let binding = json!({
+            "metadata": {"name": format!("machine-{name}")},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
+            "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": NAMESPACE}],
+        });
+        let bindings: Api<ClusterRoleBinding> = Api::all(self.plane.client());
+        bindings.create(&PostParams::default(), &serde_json::from_value(binding)?).await?;
+        let accounts = self.api::<ServiceAccount>();
+        let token =
+            accounts.create_token_request(name, &PostParams::default(), &TokenRequest::default()).await?;
+        token.status.context("no token")?.token.context("no token")
     }
 
     /// Waits until the machine runs, and gives its provider ID.

@@ -70,10 +70,12 @@ pub(crate) fn report(name: &str) -> Value {
     })
 }
 
-/// The bootstrap data of a machine that has enrolled already: the kubeconfig is its credential. The bootstrap provider's
-/// own tests and the suites of the whole show how a machine enrols.
-pub(crate) fn bootstrap_secret(name: &str, trust: &Trust, kubeconfig: &Value) -> Value {
-    let (cluster, user) = (&kubeconfig["clusters"][0]["cluster"], &kubeconfig["users"][0]["user"]);
+/// The bootstrap data of a machine that has enrolled already, with this token. The bootstrap provider's own tests and the suites of
+/// the whole show how a machine enrols.
+pub(crate) fn bootstrap_secret(name: &str, trust: &Trust, kubeconfig: &Value, token: &str) -> Value {
+    let cluster = &kubeconfig["clusters"][0]["cluster"];
+    let later = "2100-01-01T00:00:00Z";
+    let credential = json!({"token": token, "renewal": later, "expiresAt": later});
     let agent = json!({
         "apiVersion": "agent.capstan.dev/v1alpha1", "kind": "AgentConfig", "server": cluster["server"],
         "caData": cluster["certificate-authority-data"], "namespace": super::NAMESPACE, "machine": name,
@@ -83,8 +85,7 @@ pub(crate) fn bootstrap_secret(name: &str, trust: &Trust, kubeconfig: &Value) ->
     let file = |path: &str, content: &Value, encoding: &str| json!({"path": path, "permissions": "0600", "content": content, "encoding": encoding});
     let files = [
         file("/etc/capstan/agent.json", &json!(agent.to_string()), "text/plain"),
-        file("/etc/capstan/agent.key", &user["client-key-data"], "b64"),
-        file("/etc/capstan/agent.crt", &user["client-certificate-data"], "b64"),
+        file("/etc/capstan/agent.credential", &json!(credential.to_string()), "text/plain"),
     ];
     let data = json!({"write_files": files, "runcmd": [["/opt/capstan/capstan-agent", "enroll"]]});
     json!({

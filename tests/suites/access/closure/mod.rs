@@ -131,29 +131,18 @@ async fn managers(script: &Script) -> Vec<Identity> {
 
 /// A machine before and after it has enrolled.
 async fn machine(script: &Script) -> [Identity; 2] {
-    let (agent, user) = ("web-0-config-agent", format!("capstan:machine:{NAMESPACE}:id"));
-    let subject = json!({"kind": "User", "name": user, "apiGroup": "rbac.authorization.k8s.io"});
-    script.make(&core("serviceaccounts"), json!({"metadata": {"name": agent}})).await;
-    let rights = [
-        ("enrol", access::enrolling_machine(MACHINE), account(agent)),
-        ("agent", access::machine(MACHINE, "web-0-plan", "web-0-agent"), subject),
-    ];
-    for (name, rules, subject) in rights {
+    let accounts = ["enrol", "agent"].map(|name| format!("web-0-config.{name}.machine.capstan.dev"));
+    let rules = [access::enrolling_machine(MACHINE), access::machine(MACHINE, "web-0-plan", "web-0-agent")];
+    for (name, rules) in accounts.iter().zip(rules) {
+        script.make(&core("serviceaccounts"), json!({"metadata": {"name": name}})).await;
         script.make(&rbac("roles"), role(name, json!(rules))).await;
-        script.make(&rbac("rolebindings"), binding(name, "Role", name, subject)).await;
+        script.make(&rbac("rolebindings"), binding(name, "Role", name, account(name))).await;
     }
     let report = right("get", "agent.capstan.dev", "machinereports", Some(NAMESPACE), Some(MACHINE));
-    let not_enrolled = "a machine, not enrolled (bootstrap data)";
-    [
-        Identity::account(not_enrolled, Scope::Clusters, agent, vec![report.clone()]),
-        Identity {
-            name: "a machine, enrolled".to_owned(),
-            user,
-            groups: vec!["system:authenticated".to_owned()],
-            home: None,
-            signs: vec![report],
-        },
-    ]
+    let of =
+        |name: &str, account: &str| Identity::account(name, Scope::Clusters, account, vec![report.clone()]);
+    let [enrolling, enrolled] = &accounts;
+    [of("a machine, not enrolled (bootstrap data)", enrolling), of("a machine, enrolled", enrolled)]
 }
 
 fn path_of(object: &Value) -> String {

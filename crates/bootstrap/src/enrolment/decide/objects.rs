@@ -26,8 +26,7 @@ const fn kind(
 }
 
 const RBAC: &str = "rbac.authorization.k8s.io";
-const SERVICE_ACCOUNT: ResourceKind = kind("", "v1", "ServiceAccount", "serviceaccounts");
-pub(crate) const SECRET: ResourceKind = kind("", "v1", "Secret", "secrets");
+pub(crate) const SERVICE_ACCOUNT: ResourceKind = kind("", "v1", "ServiceAccount", "serviceaccounts");
 pub(crate) const REPORT: ResourceKind =
     kind("agent.capstan.dev", "v1alpha1", "MachineReport", "machinereports");
 const LEASE: ResourceKind = kind("coordination.k8s.io", "v1", "Lease", "leases");
@@ -42,31 +41,38 @@ pub(crate) struct Wanted {
     pub(crate) object: Value,
 }
 
-/// Everything a machine needs to enrol and to work, without the Secret that its token hangs on. Owned by `owner`, so
+/// Everything a machine needs to enrol and to work, without the ServiceAccount of its enrolment token. Owned by `owner`, so
 /// that all of it goes with that, and the machine's rights with it.
 pub(crate) fn wanted(names: &Names, owner: &Value) -> Vec<Wanted> {
     let (report, plan, lease, agent, enrol) =
         (names.report(), names.plan(), names.lease(), names.agent(), names.enrol());
-    let service_account = json!({"kind": "ServiceAccount", "name": agent, "namespace": names.namespace});
-    let user = json!({"kind": "User", "name": names.user(), "apiGroup": RBAC});
-    let binding = |role: &str, subject: Value| json!({"roleRef": {"apiGroup": RBAC, "kind": "Role", "name": role}, "subjects": [subject]});
+    let account = names.account();
+    let binding = |role: &str, account: &str| {
+        let subject = json!({"kind": "ServiceAccount", "name": account, "namespace": names.namespace});
+        json!({"roleRef": {"apiGroup": RBAC, "kind": "Role", "name": role}, "subjects": [subject]})
+    };
     [
-        (SERVICE_ACCOUNT, &agent, json!({"automountServiceAccountToken": false})),
+        (SERVICE_ACCOUNT, &account, no_pods()),
         (REPORT, &report, json!({"spec": {"machineName": names.machine, "machineID": names.machine_id}})),
         (LEASE, &lease, json!({})),
         (ROLE, &enrol, json!({"rules": access::enrolling_machine(&report)})),
-        (ROLE_BINDING, &enrol, binding(&enrol, service_account)),
+        (ROLE_BINDING, &enrol, binding(&enrol, &names.enrolment_account())),
         (ROLE, &agent, json!({"rules": access::machine(&report, &plan, &lease)})),
-        (ROLE_BINDING, &agent, binding(&agent, user)),
+        (ROLE_BINDING, &agent, binding(&agent, &account)),
     ]
     .into_iter()
     .map(|(kind, name, fields)| object(names, owner, kind, name, fields))
     .collect()
 }
 
-/// The Secret that the token hangs on. There is nothing in it, and only its metadata is looked at.
+/// The ServiceAccount of the enrolment token, which is deleted when the machine has enrolled.
 pub(crate) fn enrolment(names: &Names, owner: &Value) -> Wanted {
-    object(names, owner, SECRET, &names.enrolment(), json!({}))
+    object(names, owner, SERVICE_ACCOUNT, &names.enrolment_account(), no_pods())
+}
+
+/// No pod gets a token of the ServiceAccount by itself.
+fn no_pods() -> Value {
+    json!({"automountServiceAccountToken": false})
 }
 
 fn object(names: &Names, owner: &Value, kind: ResourceKind, name: &str, fields: Value) -> Wanted {
@@ -208,7 +214,8 @@ mod tests {
             .map(|binding| (&binding.object["roleRef"]["name"], &binding.object["subjects"][0]["name"]))
             .collect();
         let names = ["web-0-config-enrol", "web-0-config-agent"].map(Value::from);
-        let users = ["web-0-config-agent", "capstan:machine:default:id-0"].map(Value::from);
+        let users = ["web-0-config.enrol.machine.capstan.dev", "web-0-config.agent.machine.capstan.dev"];
+        let users = users.map(Value::from);
         assert_eq!(subjects, [(&names[0], &users[0]), (&names[1], &users[1])]);
         for object in &all {
             assert_eq!(object.object["metadata"]["ownerReferences"][0]["uid"], "1", "{}", object.name);
