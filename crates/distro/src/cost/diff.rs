@@ -106,10 +106,16 @@ impl Diff {
                 _ => self.tell(&place, old.map(|_| PRESENT), new.map(|_| PRESENT)),
             }
         }
-        // Entries that cannot be told apart, or stand in another order, where that may count.
-        if !differs {
-            let names = |list: Option<&Vec<Value>>| list.into_iter().flatten().map(&name).collect::<Vec<_>>();
-            self.reordered(at, &names(old), &names(new));
+        // Entries that cannot be told apart, or stand in another order, where that may count. What comes or goes was told above.
+        let of = |list: Option<&Vec<Value>>| list.into_iter().flatten().map(&name).collect::<Vec<_>>();
+        let (before, after) = (of(old), of(new));
+        let common = |list: &[String], other: &[String]| {
+            let other: BTreeSet<&String> = other.iter().collect();
+            list.iter().filter(|name| other.contains(name)).cloned().collect::<Vec<_>>()
+        };
+        let (before, after) = (common(&before, &after), common(&after, &before));
+        if !differs || before != after {
+            self.reordered(at, &before, &after);
         }
     }
 
