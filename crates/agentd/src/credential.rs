@@ -49,8 +49,11 @@ impl Key {
     /// Asks for a credential, with another nonce each time.
     pub(crate) fn request(&self) -> Request {
         let nonce: [u8; 16] = rand::random();
-        let public_key = BASE64_STANDARD.encode(self.0.subject_public_key_info());
-        Request { public_key, nonce: BASE64_STANDARD.encode(nonce) }
+        Request { public_key: self.public_key(), nonce: BASE64_STANDARD.encode(nonce) }
+    }
+
+    fn public_key(&self) -> String {
+        BASE64_STANDARD.encode(self.0.subject_public_key_info())
     }
 
     /// Reads the credential in a report, if it answers this request.
@@ -62,6 +65,7 @@ impl Key {
         let token = query.open(&self.0.serialize_der(), credential["sealedToken"].as_str()?).ok()?;
         Some(Credential {
             valid_for: config.stamp(),
+            answers: nonce.clone(),
             token: SecretText::new(token),
             issued_at: time("issuedAt")?,
             expires_at: time("expiresAt")?,
@@ -78,11 +82,15 @@ pub(crate) struct Request {
 }
 
 impl Request {
-    /// The request that the machine has made before, if it was for this key.
+    /// The request that the machine has made before, if it was for this key and has no answer yet. The manager does not answer a
+    /// request twice, if it has taken the first answer back.
     pub(crate) fn read(paths: &Paths, key: &Key) -> Result<Option<Self>, Failure> {
         let bytes = files::read(&paths.request()).map_err(Failure::new)?;
         let request = bytes.and_then(|bytes| serde_json::from_slice::<Self>(&bytes).ok());
-        Ok(request.filter(|request| request.public_key == key.request().public_key))
+        let answered = Credential::stored(paths)?.map(|credential| credential.answers);
+        Ok(request.filter(|request| {
+            request.public_key == key.public_key() && answered.as_ref() != Some(&request.nonce)
+        }))
     }
 
     pub(crate) fn write(&self, paths: &Paths) -> Result<(), Failure> {
@@ -97,6 +105,8 @@ impl Request {
 pub(crate) struct Credential {
     /// At which plane it is of use. In the same file as the token, so that neither is there without the other.
     valid_for: String,
+    /// Nonce of the request that it answers.
+    answers: String,
     token: SecretText,
     pub(crate) issued_at: Timestamp,
     pub(crate) expires_at: Timestamp,
@@ -116,11 +126,15 @@ pub(crate) enum Acceptance {
 impl Credential {
     /// The credential on the machine, if it has one for the plane it obeys.
     pub(crate) fn read(paths: &Paths, config: &Config) -> Result<Option<Self>, Failure> {
+        Ok(Self::stored(paths)?.filter(|read| read.valid_for == config.stamp()))
+    }
+
+    /// The credential on the machine, for any plane.
+    fn stored(paths: &Paths) -> Result<Option<Self>, Failure> {
         let path = paths.credential();
         let bytes =
             files::read(&path).map_err(|error| Failure::new(format!("{}: {error}", path.display())))?;
-        let read = bytes.and_then(|bytes| serde_json::from_slice::<Self>(&bytes).ok());
-        Ok(read.filter(|read| read.valid_for == config.stamp()))
+        Ok(bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()))
     }
 
     pub(crate) fn write(&self, paths: &Paths) -> Result<(), Failure> {
@@ -207,7 +221,9 @@ mod tests {
         let read = |config: &Config| Credential::read(&paths, config).expect("read");
         assert_eq!((read(&here), read(&there)), (Some(credential), None));
         request.write(&paths).expect("written");
-        assert_eq!(Request::read(&paths, &key).expect("read"), Some(request));
+        assert_eq!(Request::read(&paths, &key).expect("read"), None, "that one was answered");
+        later.write(&paths).expect("written");
+        assert_eq!(Request::read(&paths, &key).expect("read"), Some(later));
         assert_eq!(Request::read(&paths, &other).expect("read"), None, "that was for another key");
         std::fs::write(paths.key(), "nonsense").expect("written");
         assert!(Key::take(&paths).is_err(), "a key that was damaged is not replaced without a person");

@@ -95,10 +95,18 @@ pub(crate) async fn enrol(paths: &Paths, config: &Config) -> Result<(), Failure>
 /// Whether the plane accepts the credential that we have beside a token. Either may be of no use: the credential if our account
 /// was deleted, the token if it did its work before we could forget it. Asks until there is an answer.
 async fn is_accepted(credential: &Credential, config: &Config) -> Result<bool, Failure> {
+    let mut is_told = false;
     loop {
         match credential.acceptance(config).await? {
             Acceptance::Accepted => return Ok(true),
             Acceptance::Refused => return Ok(false),
+            Acceptance::Unknown if !is_told => {
+                say!(
+                    "{} does not answer whether it accepts the credential of this machine; asking again",
+                    config.address()
+                );
+                is_told = true;
+            }
             Acceptance::Unknown => tokio::time::sleep(BETWEEN_REQUESTS).await,
         }
     }

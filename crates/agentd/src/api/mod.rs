@@ -165,7 +165,7 @@ fn refused(status: StatusCode, body: &[u8]) -> ApiError {
     ApiError::Refused { code: status.as_u16(), message: message.chars().take(512).collect() }
 }
 
-/// The management plane, whoever we are to it at the moment: credentials are renewed while we work.
+/// The management plane with the current credential, which is renewed while the agent runs.
 #[derive(Clone)]
 pub(crate) struct Client(Arc<StdMutex<Arc<Api>>>);
 
@@ -179,7 +179,7 @@ impl Client {
         Arc::clone(&self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// From now on we are somebody else, such as ourselves with another credential.
+    /// Uses another credential from now on.
     pub(crate) fn become_(&self, api: Api) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(api);
     }

@@ -203,7 +203,7 @@ pub(crate) fn decide(observed: &Observed<'_>, now: Timestamp) -> Decision {
         return Decision { again: Some(SOON), ..Decision::waits(&causes::WAITING_FOR_BOOTSTRAP_DATA, "") };
     };
     let asked = report.status.as_ref().and_then(|status| status.credential_request.as_ref());
-    // Answered, and the answer was taken back since: the machine must ask anew.
+    // Its credential was taken back since: the machine must write another request.
     let is_old = |request: &Request| report.spec.credential.is_none() && is_answered(report, request);
     match asked.map(request::check) {
         Some(Err(refusal)) => Decision::refused(refusal),
@@ -222,8 +222,9 @@ fn enrolled(credential: &MachineCredential) -> Decision {
 
 fn follows(names: &Names, why: &str) -> Decision {
     let message = format!(
-        "The agent of Machine {} {why}; the infrastructure provider tells it how to enrol again",
-        names.machine
+        "The agent of Machine {} {why}; Capstan's infrastructure provider tells it how to enrol again. With another provider, \
+         run the data in Secret {} on the machine",
+        names.machine, names.config
     );
     Decision::waits(&causes::WAITING_FOR_MACHINE_TO_FOLLOW, message)
 }

@@ -104,7 +104,7 @@ pub(super) async fn credential(vm: &Vm) -> Credential {
     }
 }
 
-/// Waits until it is time for another credential, and gets it. Then the credential must be taken anew.
+/// Waits until it is time for another credential, and stores it. The caller must then read it.
 pub(super) async fn renew(vm: &Vm, credential: &Credential) {
     let wait = credential.renewal.duration_since(Timestamp::now());
     tokio::time::sleep(Duration::try_from(wait).unwrap_or_default()).await;
