@@ -86,6 +86,7 @@ pub struct MachineReportSpec {
 }
 
 /// A token of a machine, encrypted for it.
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct MachineCredential {
@@ -96,6 +97,10 @@ pub struct MachineCredential {
     /// UID of the ServiceAccount. The token ends with it.
     #[schemars(length(min = 1, max = 64))]
     pub account: String,
+
+    /// ID of the key that signed the token. Not set if the management plane does not name its keys.
+    #[schemars(length(min = 1, max = 256))]
+    pub token_key: Option<String>,
 
     /// Time from which the token is valid.
     pub issued_at: Time,

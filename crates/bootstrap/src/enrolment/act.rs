@@ -1,5 +1,7 @@
 //! The writes of an enrolment. Each may be the last one before the process dies, and each is safe to repeat.
 
+use base64::Engine as _;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use capstan_api::agent::{CredentialRequest, MachineCredential, MachineReport};
 use capstan_controller::error::{Doing as _, Error, Result};
 use capstan_controller::{Grounds, destroy};
@@ -20,6 +22,14 @@ use crate::names::{ANSWERED, ANSWERED_AT, Names};
 /// How long a credential is asked for. What ends a machine's rights is the end of its CapstanConfig, not this: so it is
 /// long enough for a machine that was switched off for a month to come back by itself. A plane may give less.
 const CREDENTIAL_LIFE: SignedDuration = SignedDuration::from_hours(90 * 24);
+
+/// The ID of the key that signed a token, if the token names it.
+fn token_key(token: &str) -> Option<String> {
+    let (header, _) = token.split_once('.')?;
+    let header: Value = serde_json::from_slice(&BASE64_URL_SAFE_NO_PAD.decode(header).ok()?).ok()?;
+    let key = header["kid"].as_str()?;
+    (1..=256).contains(&key.chars().count()).then(|| key.to_owned())
+}
 
 impl Bootstrap {
     /// Takes one step of enrolment.
@@ -48,10 +58,12 @@ impl Bootstrap {
                     ANSWERED: request.digest.to_string(),
                     ANSWERED_AT: credential.issued_at.0.to_string(),
                 });
-                let spec = json!({
+                let mut spec = json!({
                     "enrolledKey": request.key.to_string(), "credential": credential,
                     "enrolledWith": seen.this_plane.record(),
                 });
+                // Null where it is unknown: the ID of an earlier key would stay otherwise.
+                spec["credential"]["tokenKey"] = json!(credential.token_key);
                 self.write_report(names, own.report.as_ref(), annotations, spec).await?;
                 tracing::info!(machine = names.machine, key = %request.key, "the machine has its credential");
                 Ok(())
@@ -59,8 +71,8 @@ impl Bootstrap {
         }
     }
 
-    /// A token of the machine's ServiceAccount, which only the holder of the machine's key can read. If it is lost before it is
-    /// written, it is of use to nobody.
+    /// A token of the machine's ServiceAccount, which only the holder of the machine's key can read. If the process dies before the
+    /// token is written, no client has it.
     async fn credential(&self, names: &Names, request: &Request, account: &str) -> Result<MachineCredential> {
         let now = Timestamp::now();
         let (token, expires) = self.token(names, &names.account(), account, CREDENTIAL_LIFE).await?;
@@ -70,6 +82,7 @@ impl Bootstrap {
             .seal(&token)
             .map_err(|error| Error::transient(format!("cannot answer Machine {}", names.machine), error))?;
         Ok(MachineCredential {
+            token_key: token_key(&token),
             sealed_token,
             account: account.to_owned(),
             issued_at: Time(now),
@@ -156,5 +169,19 @@ impl Bootstrap {
             .await
             .map(|_| ())
             .doing(|| format!("cannot write MachineReport {}/{name}", names.namespace))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_key_of_a_token_is_in_its_header() {
+        let token = |header: &str| format!("{}.e30.x", BASE64_URL_SAFE_NO_PAD.encode(header));
+        assert_eq!(token_key(&token(r#"{"alg":"RS256","kid":"k1"}"#)).as_deref(), Some("k1"));
+        for unknown in [token("{}"), token(r#"{"kid":""}"#), token("?"), "opaque".to_owned(), String::new()] {
+            assert_eq!(token_key(&unknown), None, "{unknown}");
+        }
     }
 }
