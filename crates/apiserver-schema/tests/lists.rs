@@ -16,9 +16,16 @@ fn holds(rule: &str, spec: &Value) -> bool {
             "properties": {"name": text, "count": {"type": "integer"}, "tags": list("set")},
         },
     });
+    let point = json!({
+        "type": "object", "x-kubernetes-map-type": "atomic",
+        "properties": {"x": text, "y": text, "z": text, "t": text, "colour": text},
+    });
     let spec_schema = json!({
         "type": "object", "x-kubernetes-validations": [{"rule": rule}],
-        "properties": {"list": list("atomic"), "set": list("set"), "parts": parts, "more": parts},
+        "properties": {
+            "list": list("atomic"), "set": list("set"), "parts": parts, "more": parts,
+            "points": {"type": "array", "maxItems": 5, "x-kubernetes-list-type": "set", "items": point},
+        },
     });
     let schema =
         Structural::compile(&json!({"type": "object", "properties": {"spec": spec_schema}})).expect(rule);
@@ -52,6 +59,20 @@ fn sets_are_equal_in_any_order() {
     assert!(holds("self.set != ['a'] && self.set != ['a', 'c'] && self.set != ['a', 'b', 'a']", &spec));
     // The list on the left decides.
     assert!(holds("['a', 'b'] != self.set && self.list != self.set && self.list == ['a', 'b']", &spec));
+}
+
+/// Two maps of the same entries may yield them in different orders.
+#[test]
+fn sets_may_have_objects() {
+    let point = |x: &str| json!({"x": x, "y": "2", "z": "3", "t": "4", "colour": "red"});
+    for _ in 0..20 {
+        let spec = json!({"points": [point("1"), point("2")]});
+        assert!(holds("size(self.points + [self.points[1], self.points[0]]) == 2", &spec));
+        let literal = |x: &str| format!("{{'x': '{x}', 'y': '2', 'z': '3', 't': '4', 'colour': 'red'}}");
+        assert!(holds(&format!("size(self.points + [{}]) == 2", literal("1")), &spec));
+        assert!(holds(&format!("size(self.points + [{}]) == 3", literal("3")), &spec));
+        assert!(holds("self.points == [self.points[1], self.points[0]]", &spec));
+    }
 }
 
 #[test]

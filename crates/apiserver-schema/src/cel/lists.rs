@@ -122,9 +122,19 @@ fn same_entries(left: &[Value], right: &[Value], keys: &[Value]) -> bool {
     left.len() == right.len() && right.iter().all(same)
 }
 
-/// A text that two equal scalars share, and no others.
+/// A text that two equal values share, and no others.
 fn identity(value: &Value) -> String {
-    format!("{value:?}")
+    match value {
+        Value::List(items) => format!("[{}]", items.iter().map(identity).collect::<Vec<_>>().join(",")),
+        // Two maps of the same entries may yield them in different orders.
+        Value::Map(fields) => {
+            let entry = |(key, value): (&Key, &Value)| format!("{key:?}:{}", identity(value));
+            let mut entries: Vec<String> = fields.map.iter().map(entry).collect();
+            entries.sort_unstable();
+            format!("{{{}}}", entries.join(","))
+        }
+        scalar => format!("{scalar:?}"),
+    }
 }
 
 fn entry_key(item: &Value, keys: &[Value]) -> String {
@@ -133,5 +143,5 @@ fn entry_key(item: &Value, keys: &[Value]) -> String {
         Value::String(name) => fields.map.get(&Key::String(name.clone())),
         _ => None,
     };
-    format!("{:?}", keys.iter().map(value).collect::<Vec<_>>())
+    keys.iter().map(|key| value(key).map(identity).unwrap_or_default()).collect::<Vec<_>>().join(",")
 }
