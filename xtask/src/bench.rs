@@ -85,6 +85,6 @@ fn at_rest() -> Result<()> {
 /// A real cluster on a real machine, beside the same k3s started by hand.
 fn real_cluster() -> Result<()> {
     build_machines(&to_stderr)?;
-    let words = ["test", "--locked", "--workspace", "--features=capstan-tests/real", "--test=measure"];
+    let words = ["test", "--locked", "--workspace", "--test=measure"];
     cargo::succeed(&[&words[..], &["--", "--nocapture"]].concat(), &Log::Terminal).map(drop)
 }

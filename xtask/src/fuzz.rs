@@ -50,7 +50,7 @@ pub(crate) fn build(log: &Log) -> Result<PathBuf> {
         "build",
         "--locked",
         "--workspace",
-        "--features=capstan-tests/real,capstan-fuzz/libfuzzer",
+        "--features=capstan-fuzz/libfuzzer",
         "--test=libfuzzer",
         "--message-format=json-render-diagnostics",
     ];

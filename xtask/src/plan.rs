@@ -11,7 +11,7 @@ use crate::{cargo, claims, fuzz, install, licences, paths, release, tidy, words}
 /// What to run before every commit.
 pub(crate) fn check() -> Vec<Suite> {
     let mut suites = rules();
-    suites.extend([lints(), unit()]);
+    suites.extend([lints(), unit(&[])]);
     suites
 }
 
@@ -23,7 +23,7 @@ pub(crate) fn test() -> Vec<Suite> {
         lints(),
         compile(),
         differential(),
-        unit(),
+        unit(&[(LIVES, "1")]),
         simulation(),
         packing(),
         complexity(),
@@ -97,8 +97,12 @@ fn rules() -> Vec<Suite> {
 
 fn lints() -> Suite {
     let run = |log: &Log| {
-        let words = ["clippy", "--locked", "--workspace", "--all-targets", "--all-features"];
-        cargo::succeed(&[&words[..], &["--", "--deny=warnings"]].concat(), log)
+        // "All" leaves out the suites that plain `cargo test` leaves out.
+        for targets in ["--all-targets", "--test=*"] {
+            let words = ["clippy", "--locked", "--workspace", "--all-features", targets];
+            cargo::succeed(&[&words[..], &["--", "--deny=warnings"]].concat(), log)?;
+        }
+        Ok(Tests::ONE)
     };
     Suite::new("lints", "clippy on every target with every feature", run).alone()
 }
@@ -106,15 +110,25 @@ fn lints() -> Suite {
 /// Once for all suites that follow, so that none of them waits for the compiler of another.
 fn compile() -> Suite {
     let run = |log: &Log| {
-        let words = ["test", "--no-run", "--locked", "--workspace", "--features", "capstan-tests/real"];
+        let words = ["test", "--no-run", "--locked", "--workspace"];
         cargo::succeed(&words, log)?;
+        let suites: Vec<String> =
+            real_suites().iter().map(|suite| format!("--test={}", suite.name)).collect();
+        let suites: Vec<&str> = suites.iter().map(String::as_str).collect();
+        cargo::succeed(&[&words[..], &suites, &["--test=differential"]].concat(), log)?;
         fuzz::build(log).map(|_| Tests::ONE)
     };
     Suite::new("compile", "every test program, and the fuzzer", run).alone()
 }
 
-fn unit() -> Suite {
-    let run = |log: &Log| cargo::test(&["test", "--locked", "--workspace", "--no-fail-fast"], log);
+/// How many lives the test `simulation` tries.
+const LIVES: &str = "CAPSTAN_SIMULATIONS";
+
+/// With some lives of control planes, or few, if the suite `simulation` tries them.
+fn unit(environment: &'static [(&'static str, &'static str)]) -> Suite {
+    let run = move |log: &Log| {
+        cargo::test_with(&["test", "--locked", "--workspace", "--no-fail-fast"], environment, log)
+    };
     // Not alone: its programs run one after the other, and most of them wait for something most of the time.
     Suite::new("unit", "unit tests, and tests of crates that need no third-party program", run)
 }
@@ -243,13 +257,12 @@ fn long(
 }
 
 fn simulation() -> Suite {
-    long("simulation", "500 seeded lives of control planes", "simulation", ("CAPSTAN_SIMULATIONS", "500"))
-        .load(Load::Shared)
+    long("simulation", "300 seeded lives of control planes", "simulation", (LIVES, "300")).load(Load::Shared)
 }
 
 fn simulation_long() -> Suite {
     let about = "10,000 seeded lives of control planes";
-    long("simulation_long", about, "simulation", ("CAPSTAN_SIMULATIONS", "10000"))
+    long("simulation_long", about, "simulation", (LIVES, "10000"))
 }
 
 fn durability() -> Suite {
@@ -259,8 +272,7 @@ fn durability() -> Suite {
 
 fn complexity() -> Suite {
     let run = |log: &Log| {
-        let words =
-            ["test", "--locked", "--workspace", "--features", "capstan-tests/real", "--test", "complexity"];
+        let words = ["test", "--locked", "--workspace", "--test", "complexity"];
         cargo::test_with(&words, &[("CAPSTAN_COMPLEXITY", "1")], log)
     };
     let about = "instructions for requests of several lengths, counted by valgrind";
@@ -286,8 +298,7 @@ fn fuzz_long() -> Suite {
 fn conformance() -> Suite {
     let run = |log: &Log| {
         own_chore(&["tools", "conformance"], log)?;
-        let test =
-            ["test", "--locked", "--workspace", "--features", "capstan-tests/real", "--test", "conformance"];
+        let test = ["test", "--locked", "--workspace", "--test", "conformance"];
         cargo::test(&test, log)
     };
     let about = "Kubernetes' own conformance specs of the API, on the embedded plane and a real one";
@@ -296,8 +307,7 @@ fn conformance() -> Suite {
 
 fn differential_long() -> Suite {
     let run = |log: &Log| {
-        let test =
-            ["test", "--locked", "--workspace", "--features", "capstan-tests/real", "--test", "differential"];
+        let test = ["test", "--locked", "--workspace", "--test", "differential"];
         cargo::test_with(&test, &[("CAPSTAN_SEQUENCES", "3000")], log)
     };
     let about = "3,000 sequences of requests to the embedded plane and a real one";
@@ -315,7 +325,7 @@ fn of_crate(name: &'static str, package: &'static str, about: &'static str) -> S
 /// named, so that dependencies have the same features as for the unit tests and are not compiled once more.
 fn real(name: &'static str, about: &'static str) -> Suite {
     let run = move |log: &Log| {
-        let words = ["test", "--locked", "--workspace", "--features", "capstan-tests/real", "--test", name];
+        let words = ["test", "--locked", "--workspace", "--test", name];
         cargo::test(&words, log)
     };
     Suite::new(name, about, run).needs(&["tools", "compile"])
