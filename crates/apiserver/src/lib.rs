@@ -29,6 +29,7 @@ mod call;
 mod certificates;
 mod chunked_list;
 mod controllers;
+mod cpu_time;
 mod discovery;
 mod dispatch;
 mod fair_seats;
@@ -69,6 +70,7 @@ mod watch_guard;
 mod webhook;
 
 pub use auth::{User, token_keys::KeyError};
+pub use capstan_net::Rate;
 pub use capstan_text::health::{Check, Health};
 pub use certificates::authority::{Authority, AuthorityError};
 pub use limits::{AccountLimits, Limits};

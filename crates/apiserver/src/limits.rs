@@ -39,6 +39,8 @@ pub struct AccountLimits {
     pub burst: f64,
     /// Bytes of request bodies that are being read or processed.
     pub bytes: usize,
+    /// Seconds of CPU time, per second and after a rest.
+    pub cpu: Rate,
 }
 
 /// Limits for each client.
@@ -56,6 +58,8 @@ pub struct Limits {
     pub burst: f64,
     /// Bytes of request bodies that are being read or processed.
     pub bytes: usize,
+    /// Seconds of CPU time, per second and after a rest.
+    pub cpu: Rate,
     /// Bytes of request bodies of all clients together.
     pub all_bytes: usize,
     /// Requests other than watches that are worked on at the same time. Clients take turns, and one has at most half of
@@ -78,6 +82,7 @@ impl Default for Limits {
     /// Several times what the busiest manager asks for. Half of the files that this process may open are for connections.
     fn default() -> Self {
         let files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+        let cores = std::thread::available_parallelism().map_or(1.0, |cores| cores.get() as f64);
         Self {
             accounts: None,
             requests: 200,
@@ -85,6 +90,7 @@ impl Default for Limits {
             per_second: 1000.0,
             burst: 4000.0,
             bytes: 32 << 20,
+            cpu: Rate { per_second: (cores / 2.0).max(1.0), burst: 30.0 },
             all_bytes: 256 << 20,
             seats: 32,
             // As many machines as a site behind one address has.
@@ -100,9 +106,17 @@ impl Default for Limits {
 impl Limits {
     /// Those of one user.
     fn of(&self, user: &User) -> AccountLimits {
-        let Self { accounts, requests, watches, per_second, burst, bytes, .. } = *self;
+        let Self { accounts, requests, watches, per_second, burst, bytes, cpu, .. } = *self;
         let lower = accounts.filter(|lower| user.is_account(lower.account_suffix));
-        lower.unwrap_or(AccountLimits { account_suffix: "", requests, watches, per_second, burst, bytes })
+        lower.unwrap_or(AccountLimits {
+            account_suffix: "",
+            requests,
+            watches,
+            per_second,
+            burst,
+            bytes,
+            cpu,
+        })
     }
 }
 
@@ -123,6 +137,8 @@ struct Client {
     bytes: usize,
     /// Requests that may still come at once.
     left: f64,
+    /// Seconds of CPU time that are left. Below zero after an expensive request.
+    cpu_left: f64,
     counted: Instant,
 }
 
@@ -165,7 +181,15 @@ impl Gate {
         }
         let limits = self.limits.of(user);
         let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
-        let fresh = || Client { limits, requests: 0, watches: 0, bytes: 0, left: limits.burst, counted: now };
+        let fresh = || Client {
+            limits,
+            requests: 0,
+            watches: 0,
+            bytes: 0,
+            left: limits.burst,
+            cpu_left: limits.cpu.burst,
+            counted: now,
+        };
         // Anonymous clients are as many as there are addresses.
         let is_anonymous = user.name == ANONYMOUS;
         let who = if is_anonymous { format!("{ANONYMOUS} {address}") } else { user.name.clone() };
@@ -177,7 +201,7 @@ impl Gate {
         } else {
             (&mut client.requests, limits.requests)
         };
-        if *running >= most || client.left < 1.0 {
+        if *running >= most || client.left < 1.0 || client.cpu_left <= 0.0 {
             return Err(ApiError::too_many_requests());
         }
         *running += 1;
@@ -204,6 +228,14 @@ impl Pass {
 }
 
 impl Pass {
+    /// Takes CPU time from what the client has left. Requests that run go on; the next ones are rejected until there is some again.
+    pub(crate) fn charge(&self, spent: Duration) {
+        let mut clients = self.gate.clients.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(client) = clients.get_mut(&self.who) {
+            client.cpu_left -= spent.as_secs_f64();
+        }
+    }
+
     /// Waits until the request may be worked on. Not while its body is read: a slow client would keep others waiting.
     pub(crate) async fn seat(&self) -> Option<Seat> {
         if self.watches { None } else { Some(self.gate.seats.take(&self.who).await) }
@@ -211,9 +243,17 @@ impl Pass {
 }
 
 impl Client {
+    /// Whether it is as one that has not sent a request yet, so it need not be remembered.
+    fn is_fresh(&self) -> bool {
+        let has_rested = self.left >= self.limits.burst && self.cpu_left >= self.limits.cpu.burst;
+        self.requests == 0 && self.watches == 0 && has_rested
+    }
+
     fn refill(&mut self, now: Instant) {
         let rested = now.saturating_duration_since(self.counted).as_secs_f64();
         self.left = (self.left + rested * self.limits.per_second).min(self.limits.burst);
+        let Rate { per_second, burst } = self.limits.cpu;
+        self.cpu_left = (self.cpu_left + rested * per_second).min(burst);
         self.counted = now;
     }
 }
@@ -227,9 +267,8 @@ impl Drop for Pass {
         let bytes = self.bytes.load(Ordering::Relaxed);
         client.bytes -= bytes;
         self.gate.bytes.fetch_sub(bytes, Ordering::Relaxed);
-        // Whoever has nothing running and has rested is as good as new, and need not be remembered.
         client.refill(Instant::now());
-        if client.requests == 0 && client.watches == 0 && client.left >= client.limits.burst {
+        if client.is_fresh() {
             clients.remove(&self.who);
         }
     }
@@ -305,9 +344,26 @@ mod tests {
     }
 
     #[test]
+    fn a_client_that_has_used_much_cpu_time_must_rest() {
+        let limits = Limits { cpu: Rate { per_second: 0.5, burst: 2.0 }, ..Limits::default() };
+        let (gate, now) = (Gate::new(limits), Instant::now());
+        let pass = gate.enter(&user("a"), HERE, false, now).unwrap().unwrap();
+        pass.charge(Duration::from_millis(1900));
+        assert!(gate.enter(&user("a"), HERE, false, now).is_ok(), "a little is left");
+        pass.charge(Duration::from_millis(1100));
+        assert!(gate.enter(&user("a"), HERE, false, now).is_err());
+        assert!(gate.enter(&user("b"), HERE, false, now).is_ok(), "others have theirs");
+        drop(pass);
+        assert!(gate.enter(&user("a"), HERE, false, now + Duration::from_millis(1900)).is_err());
+        assert!(gate.enter(&user("a"), HERE, false, now + Duration::from_millis(2100)).is_ok());
+    }
+
+    #[test]
     fn some_accounts_have_their_own_limits() {
         let (account_suffix, per_second, burst) = (".machine", 1.0, 2.0);
-        let lower = AccountLimits { account_suffix, requests: 1, watches: 1, per_second, burst, bytes: 5 };
+        let cpu = Rate { per_second: 1.0, burst: 1.0 };
+        let lower =
+            AccountLimits { account_suffix, requests: 1, watches: 1, per_second, burst, bytes: 5, cpu };
         let gate = Gate::new(Limits { accounts: Some(lower), ..Limits::default() });
         let now = Instant::now();
         let machine = user("system:serviceaccount:default:web-0.machine");

@@ -34,6 +34,7 @@ use crate::{
         api_services, certificate_cleaner, certificate_signer, crd_deletion, event_cleaner, gc,
         kubernetes_service, namespace, policy_status,
     },
+    cpu_time::{Charged, ChargedBody},
     options::Options,
     plane::Plane,
     request::Head,
@@ -271,9 +272,9 @@ async fn http<S>(
                     }
                     let sender =
                         Sender { user, pass, address: Some(address), certificate: Some(certificate) };
-                    let response = service::respond(&plane, &sender, head, body, stopping).await;
-                    // Held until the whole response is sent.
-                    response.map(|body| body.map_frame(move |frame| (&sender, frame).1).boxed_unsync())
+                    let work = service::respond(&plane, &sender, head, body, stopping);
+                    let response = Charged::new(sender.pass.as_ref(), work).await;
+                    response.map(|body| ChargedBody { body, sender }.boxed_unsync())
                 }
                 Err(Rejected::Unauthenticated(_)) if !plane.gate.may_fail(address, Instant::now()) => {
                     respond::error(&ApiError::too_many_requests())

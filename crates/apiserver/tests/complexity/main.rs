@@ -1,4 +1,4 @@
-//! A request costs about as much as its body is long.
+//! A request costs about as much as its body is long, and each byte costs no more than some thousand instructions.
 //!
 //! Each form of request is sent with n, 2n and 4n items to a server under valgrind, which counts the instructions of the
 //! thread that answers. Counts do not depend on what else the machine does, but on what else that thread does: a timer of the
@@ -32,6 +32,8 @@ const COUNTED: &str = "complexity::answer_is_counted";
 const MOST_ADDED: f64 = 2.6;
 /// How much more the last request may cost than the one before. It includes what does not depend on the length.
 const MOST_IN_ALL: f64 = 2.2;
+/// Instructions for each byte of a request and of what it changes. A request of 3 MiB may cost so many times 3 Mi.
+const MOST_PER_BYTE: f64 = 20_000.0;
 
 #[test]
 fn every_form_costs_what_its_length_is() {
@@ -50,18 +52,22 @@ fn every_form_costs_what_its_length_is() {
         let [first, second, third] = counts else { unreachable!("three sizes") };
         let added = (third - second) / (second - first);
         let in_all = third / second;
+        let bytes: usize = (form.asks)("any", SIZES[2]).iter().map(|ask| ask.body.to_string().len()).sum();
+        let per_byte = third / bytes as f64;
         writeln!(
             report,
-            "{:<45} {first:>12.0} {second:>12.0} {third:>12.0}   {added:.2}   {in_all:.2}",
+            "{:<45} {first:>12.0} {second:>12.0} {third:>12.0}   {added:.2}   {in_all:.2} {per_byte:>8.0}",
             form.name
         )
         .unwrap();
-        if added > MOST_ADDED && in_all > MOST_IN_ALL {
+        if (added > MOST_ADDED && in_all > MOST_IN_ALL) || per_byte > MOST_PER_BYTE {
             wrong.push(form.name);
         }
     }
-    println!("instructions for {SIZES:?} items, growth of what is added, growth in all:\n{report}");
-    assert!(wrong.is_empty(), "more than linear: {wrong:?}\n{report}");
+    println!(
+        "instructions for {SIZES:?} items, growth of what is added, growth in all, instructions for each byte:\n{report}"
+    );
+    assert!(wrong.is_empty(), "more than linear, or too much: {wrong:?}\n{report}");
 }
 
 /// Not a test of its own: what is run under valgrind.

@@ -399,3 +399,27 @@ async fn long_lists_are_answered_in_time() {
     assert_eq!(code, 200, "{}", &text[..text.len().min(500)]);
     server.still_serves().await;
 }
+
+/// No rate of requests is reached: each is just expensive.
+#[tokio::test(flavor = "multi_thread")]
+async fn expensive_requests_use_up_the_cpu_time_of_their_client() {
+    let server = Server::with_cpu_time(200);
+    let_in(&server).await;
+    let mut mallory = server.client("mallory").many().await;
+    let data: serde_json::Map<_, _> =
+        (0..20_000).map(|number| (format!("k{number}"), json!("value"))).collect();
+    let map = json!({"metadata": {"name": "large"}, "data": data}).to_string();
+    assert_eq!(send(&mut mallory, "POST", MAPS, "application/json", &map).await.0, 201);
+    let mut codes = Vec::new();
+    while codes.len() < 1000 && !codes.contains(&429) {
+        let path = format!("{MAPS}/large");
+        let patch = json!({"data": {"k0": codes.len().to_string()}}).to_string();
+        codes.push(send(&mut mallory, "PATCH", &path, "application/merge-patch+json", &patch).await.0);
+    }
+    assert_eq!(codes.pop(), Some(429), "{codes:?}");
+    assert!(codes.iter().all(|code| *code == 200), "{codes:?}");
+    let mut bob = server.client("bob").many().await;
+    let map = json!({"metadata": {"name": "small"}}).to_string();
+    assert_eq!(send(&mut bob, "POST", MAPS, "application/json", &map).await.0, 201, "others have theirs");
+    server.still_serves().await;
+}

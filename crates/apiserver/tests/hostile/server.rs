@@ -12,7 +12,7 @@ use std::{
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use bytes::Bytes;
-use capstan_apiserver::{ApiServer, Limits, Options, Storage};
+use capstan_apiserver::{ApiServer, Limits, Options, Rate, Storage};
 use http::{Request, Response};
 use http_body_util::{BodyExt as _, Full};
 use hyper::{body::Incoming, client::conn::http2::SendRequest};
@@ -30,6 +30,8 @@ use tokio_rustls::{TlsConnector, client::TlsStream};
 use crate::support::pki;
 
 pub(crate) const FOLDER: &str = "CAPSTAN_HOSTILE_FOLDER";
+/// Milliseconds of CPU time that each client has, in all.
+const CPU: &str = "CAPSTAN_HOSTILE_CPU";
 const READY: &str = "ready to be attacked";
 const USERS: [(&str, &str); 3] = [("admin", "system:masters"), ("mallory", "x"), ("bob", "y")];
 /// What any answer may take on a busy machine.
@@ -52,7 +54,11 @@ async fn serve() {
     let Ok(folder) = std::env::var(FOLDER) else { return };
     let folder = Path::new(&folder);
     _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
-    let options = Options { limits: LIMITS(), ..Options::new(Storage::Folder(folder.join("store"))) };
+    let mut limits = LIMITS();
+    if let Ok(milliseconds) = std::env::var(CPU) {
+        limits.cpu = Rate { per_second: 1e-6, burst: milliseconds.parse::<f64>().unwrap() / 1000.0 };
+    }
+    let options = Options { limits, ..Options::new(Storage::Folder(folder.join("store"))) };
     let server = ApiServer::open(options).await.unwrap();
     let authority = pki::Authority::new().unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -73,11 +79,21 @@ pub(crate) struct Server {
 
 impl Server {
     pub(crate) fn start() -> Self {
+        Self::start_with(&[])
+    }
+
+    /// One where each client has so many milliseconds of CPU time, in all.
+    pub(crate) fn with_cpu_time(milliseconds: u32) -> Self {
+        Self::start_with(&[(CPU, milliseconds.to_string())])
+    }
+
+    fn start_with(environment: &[(&str, String)]) -> Self {
         _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
         let folder = tempfile::tempdir().unwrap();
         let mut child = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "server::serve", "--nocapture", "--test-threads=1"])
             .env(FOLDER, folder.path())
+            .envs(environment.iter().map(|(name, value)| (name, value)))
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();

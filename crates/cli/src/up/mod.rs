@@ -9,7 +9,8 @@ mod renewal;
 use anyhow::{Context, Result, bail};
 use capstan_api::access::MACHINE_ACCOUNTS;
 use capstan_apiserver::{
-    AccountLimits, ApiServer, Authority, OpenError, Options, Restriction, StartError, Storage, Tls, User,
+    AccountLimits, ApiServer, Authority, OpenError, Options, Rate, Restriction, StartError, Storage, Tls,
+    User,
 };
 use capstan_controller::{Metrics, Scope};
 use capstan_pki::issue::Identity;
@@ -56,6 +57,7 @@ const MACHINE_LIMITS: AccountLimits = AccountLimits {
     per_second: 10.0,
     burst: 200.0,
     bytes: 4 << 20,
+    cpu: Rate { per_second: 0.05, burst: 2.0 },
 };
 
 /// File of the data folder that keeps the port.
