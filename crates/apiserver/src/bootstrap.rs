@@ -1,5 +1,5 @@
 //! What exists from the start: four namespaces, the role that may do everything, those that let everybody discover and ask about
-//! themselves, and an APIService for each group.
+//! themselves, what clients expect of flow control, and an APIService for each group.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::{
     controllers::api_services,
     object,
     plane::Plane,
-    registry::kinds::{IMMORTAL, api_service::API_SERVICES},
+    registry::kinds::{IMMORTAL, api_service::API_SERVICES, flow_control},
     request::options::WriteOptions,
     status::Result,
     store::{GroupResource, Key},
@@ -39,6 +39,18 @@ pub(crate) async fn run(plane: &Arc<Plane>) -> Result<()> {
         let reference = json!({"apiGroup": RBAC, "kind": "ClusterRole", "name": name});
         let binding = object("ClusterRoleBinding", json!({"roleRef": reference, "subjects": subjects}));
         make(plane, RBAC, "clusterrolebindings", binding).await?;
+    }
+    for (resource, kind, specs) in [
+        (flow_control::FLOW_SCHEMAS, "FlowSchema", flow_control::mandatory_schemas()),
+        (flow_control::PRIORITY_LEVELS, "PriorityLevelConfiguration", flow_control::mandatory_levels()),
+    ] {
+        for (name, spec) in specs {
+            let metadata =
+                json!({"name": name, "annotations": {"apf.kubernetes.io/autoupdate-spec": "true"}});
+            let api_version = format!("{}/v1", flow_control::GROUP);
+            let object = json!({"apiVersion": api_version, "kind": kind, "metadata": metadata, "spec": spec});
+            make(plane, flow_control::GROUP, resource, object).await?;
+        }
     }
     // Here and not by their controller alone: a server that has opened writes nothing by itself.
     for service in api_services::wanted(&plane.registry()).into_values() {

@@ -33,7 +33,8 @@ use crate::{
         patch, read,
         update::{self, Edit},
     },
-    virtual_resources, watch,
+    virtual_resources::{self, components},
+    watch,
 };
 
 /// Where credentials are revoked.
@@ -237,6 +238,9 @@ async fn resource(
     incoming: &Incoming,
     shutdown: signal::Receiver<bool>,
 ) -> Result<Response<Body>> {
+    if call.resource.virtual_kind == Some(Virtual::ComponentStatus) {
+        return component_status(call, request, query, incoming).await;
+    }
     if let Some(kind) = call.resource.virtual_kind {
         return answered(call, kind, request, query, incoming);
     }
@@ -317,6 +321,28 @@ fn answered(
     let response =
         respond::value(StatusCode::CREATED, &virtual_resources::answer(kind, call, asked)?, output.format);
     Ok(respond::warn(response, &warnings))
+}
+
+/// Answers a read of what is computed and not stored.
+async fn component_status(
+    call: &Call,
+    request: &ResourceRequest,
+    query: &Query,
+    incoming: &Incoming,
+) -> Result<Response<Body>> {
+    let output = Output::negotiate(&incoming.headers, Output::FORMS)?;
+    let include = Include::parse(query.get("includeObject"));
+    match request.verb {
+        Verb::Get if request.subresource.is_empty() => {
+            let object = call.present(&components::get(call)?).await?;
+            Ok(respond::object(call, StatusCode::OK, &object, output, include))
+        }
+        Verb::List => {
+            let page = components::list(call, &ListOptions::parse(query, false)?)?;
+            chunked_list::list(call, page, output, include).await
+        }
+        _ => Err(ApiError::method_not_allowed("")),
+    }
 }
 
 fn delete_body(incoming: &Incoming) -> Result<Option<Value>> {

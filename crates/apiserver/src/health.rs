@@ -33,9 +33,13 @@ pub(crate) fn answer(
 }
 
 fn checks(plane: &Plane) -> Vec<Check> {
+    std::iter::once(Check::ping()).chain(components(plane)).collect()
+}
+
+/// The checks of parts of the process.
+pub(crate) fn components(plane: &Plane) -> Vec<Check> {
     let (store, certificates) = (plane.store.health(), plane.certificates.health(plane.now()));
     let own = [
-        Check::ping(),
         Check::new("store", move || store.clone()),
         Check::new("certificates", move || certificates.clone()),
     ];

@@ -419,3 +419,129 @@ async fn the_old_version_of_an_autoscaler_loses_nothing() {
     }
     plane.server.shutdown().await;
 }
+
+#[tokio::test]
+async fn replication_controllers_are_stored_and_scaled() {
+    let plane = TestPlane::start().await;
+    let path = "/api/v1/namespaces/default/replicationcontrollers";
+    let pods = json!({"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "web", "image": "web:1"}]}});
+    let controller = |spec: Value| json!({"apiVersion": "v1", "kind": "ReplicationController", "metadata": {"name": "a"}, "spec": spec});
+    let made = plane.admin.make(path, &controller(json!({"template": pods}))).await;
+    assert_eq!((&made["spec"]["replicas"], &made["status"]), (&json!(1), &json!({"replicas": 0})));
+    assert_eq!(
+        rejected_fields(&plane, path, &controller(json!({"replicas": 1}))).await,
+        ["spec.selector", "spec.template"]
+    );
+    let (_, scale) = plane.admin.get(&format!("{path}/a/scale")).await;
+    assert_eq!(
+        (&scale["spec"]["replicas"], &scale["status"]["selector"]),
+        (&json!(1), &json!("app=web")),
+        "{scale}"
+    );
+    let (code, _) = plane.admin.merge(&format!("{path}/a/scale"), &json!({"spec": {"replicas": 3}})).await;
+    assert_eq!(code, 200);
+    let (code, status) = plane
+        .admin
+        .merge(&format!("{path}/a/status"), &json!({"status": {"replicas": 2, "readyReplicas": 3}}))
+        .await;
+    assert_eq!(
+        (code, &status["details"]["causes"][0]["field"]),
+        (422, &json!("status.readyReplicas")),
+        "{status}"
+    );
+    let (code, _) = plane
+        .admin
+        .merge(&format!("{path}/a/status"), &json!({"status": {"replicas": 2, "readyReplicas": 1}}))
+        .await;
+    assert_eq!(code, 200);
+    let row = [json!("a"), 3.into(), 2.into(), 1.into(), "web".into(), "web:1".into(), "app=web".into()];
+    assert_eq!(first_row(&plane, path).await, row);
+    let (_, found) = plane.admin.get(&format!("{path}?fieldSelector=status.replicas%3D2")).await;
+    assert_eq!(found["items"].as_array().map(Vec::len), Some(1), "{found}");
+    plane.server.shutdown().await;
+}
+
+#[tokio::test]
+async fn cron_jobs_are_stored() {
+    let plane = TestPlane::start().await;
+    let path = "/apis/batch/v1/namespaces/default/cronjobs";
+    let job = |schedule: &str| {
+        let spec = json!({"schedule": schedule, "jobTemplate": {"spec": {"template": pods_that_end()}}});
+        json!({"apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": "a"}, "spec": spec})
+    };
+    let made = plane.admin.make(path, &job("*/5 * * * *")).await;
+    assert_eq!((&made["metadata"]["generation"], &made["status"]), (&json!(1), &json!({})));
+    assert_eq!(rejected_fields(&plane, path, &job("every day")).await, ["spec.schedule"]);
+    let status = json!({"status": {"active": [{"name": "a-1"}]}});
+    assert_eq!(plane.admin.merge(&format!("{path}/a/status"), &status).await.0, 200);
+    let row = [json!("a"), "*/5 * * * *".into(), "<none>".into(), "False".into(), 1.into(), "<none>".into()];
+    let more = ["once", "once:1", "<none>"].map(Value::from);
+    assert_eq!(first_row(&plane, path).await, [&row[..], &more].concat());
+    plane.server.shutdown().await;
+}
+
+#[tokio::test]
+async fn flow_control_is_stored() {
+    let plane = TestPlane::start().await;
+    let root = "/apis/flowcontrol.apiserver.k8s.io/v1";
+    let changes = [
+        ("flowschemas", json!({"spec": {"rules": []}})),
+        ("prioritylevelconfigurations", json!({"spec": {"limited": {"nominalConcurrencyShares": 6}}})),
+    ];
+    for (resource, change) in &changes {
+        for name in ["exempt", "catch-all"] {
+            let path = format!("{root}/{resource}/{name}");
+            let (code, object) = plane.admin.get(&path).await;
+            assert_eq!((code, &object["status"]), (200, &json!({})), "{object}");
+            assert_eq!(plane.admin.merge(&path, change).await.0, 422, "{resource}/{name} does not change");
+        }
+    }
+    let schema = json!({
+        "apiVersion": "flowcontrol.apiserver.k8s.io/v1", "kind": "FlowSchema", "metadata": {"name": "a"},
+        "spec": {"priorityLevelConfiguration": {"name": "exempt"}},
+    });
+    let made = plane.admin.make(&format!("{root}/flowschemas"), &schema).await;
+    assert_eq!(made["spec"]["matchingPrecedence"], 1000);
+    let row = [json!("a"), "exempt".into(), 1000.into(), "<none>".into(), "?".into()];
+    assert_eq!(first_row(&plane, &format!("{root}/flowschemas")).await, row);
+    let level = ["catch-all", "Limited"].map(Value::from).into_iter().chain([5.into()]);
+    let level: Vec<Value> = level.chain(["<none>"; 3].map(Value::from)).collect();
+    assert_eq!(first_row(&plane, &format!("{root}/prioritylevelconfigurations")).await, level);
+    plane.server.shutdown().await;
+}
+
+#[tokio::test]
+async fn component_statuses_are_the_health_checks() {
+    let plane = TestPlane::start().await;
+    let path = "/api/v1/componentstatuses";
+    let (code, list) = plane.admin.get(path).await;
+    assert_eq!((code, &list["kind"]), (200, &json!("ComponentStatusList")), "{list}");
+    let names: Vec<&str> = list["items"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|item| item["metadata"]["name"].as_str().unwrap())
+        .collect();
+    assert!(names.contains(&"store") && !names.contains(&"ping"), "{names:?}");
+    let (code, store) = plane.admin.get(&format!("{path}/store")).await;
+    assert_eq!((code, &store["conditions"][0]["status"]), (200, &json!("True")), "{store}");
+    assert_eq!(
+        first_row(&plane, &format!("{path}?fieldSelector=metadata.name%3Dstore")).await,
+        ["store", "Healthy", "ok", ""]
+    );
+    let (code, missing) = plane.admin.get(&format!("{path}/etcd-0")).await;
+    assert_eq!((code, &missing["message"]), (404, &json!("componentstatus \"etcd-0\" not found")));
+    for (method, path) in [
+        ("DELETE", format!("{path}/store")),
+        ("POST", path.to_owned()),
+        ("GET", format!("{path}?watch=true")),
+    ] {
+        let (code, body) = plane.admin.call(method, &path, "application/json", &store).await;
+        assert_eq!(code, 405, "{method}: {body}");
+    }
+    let (_, discovered) = plane.admin.get("/api/v1").await;
+    let mut resources = discovered["resources"].as_array().unwrap().iter();
+    let entry = resources.find(|resource| resource["name"] == "componentstatuses").unwrap();
+    assert_eq!((&entry["verbs"], &entry["shortNames"]), (&json!(["get", "list"]), &json!(["cs"])));
+    plane.server.shutdown().await;
+}

@@ -31,6 +31,16 @@ impl Check {
         Self { name, run: Arc::new(run) }
     }
 
+    /// Its name in responses.
+    pub const fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// Runs the check.
+    pub fn health(&self) -> Health {
+        (self.run)()
+    }
+
     /// A check that passes if there is a response at all.
     pub fn ping() -> Self {
         Self::new("ping", || Health::Ok)
@@ -70,7 +80,7 @@ impl Endpoint {
 
     /// Why a check fails here.
     fn failure(self, check: &Check) -> Option<String> {
-        match (self, (check.run)()) {
+        match (self, check.health()) {
             (_, Health::NeedsRestart(reason)) | (Self::Readyz, Health::NotReady(reason)) => Some(reason),
             (_, Health::Ok) | (Self::Healthz | Self::Livez, Health::NotReady(_)) => None,
         }

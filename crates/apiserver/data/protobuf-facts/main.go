@@ -23,6 +23,7 @@ import (
 	core "k8s.io/api/core/v1"
 	discovery "k8s.io/api/discovery/v1"
 	events "k8s.io/api/events/v1"
+	flowcontrol "k8s.io/api/flowcontrol/v1"
 	networking "k8s.io/api/networking/v1"
 	node "k8s.io/api/node/v1"
 	policy "k8s.io/api/policy/v1"
@@ -41,7 +42,7 @@ import (
 var kinds = map[string][]any{
 	"": {meta.DeleteOptions{}},
 	"v1": {core.Namespace{}, core.Secret{}, core.ConfigMap{}, core.Event{}, core.ServiceAccount{}, core.Node{},
-		core.Pod{}, core.PodTemplate{}, core.Service{}, core.Endpoints{}},
+		core.Pod{}, core.PodTemplate{}, core.Service{}, core.Endpoints{}, core.ReplicationController{}},
 	"events.k8s.io/v1":             {events.Event{}},
 	"discovery.k8s.io/v1":          {discovery.EndpointSlice{}},
 	"apiregistration.k8s.io/v1":    {apiregistration.APIService{}},
@@ -51,16 +52,17 @@ var kinds = map[string][]any{
 	"admissionregistration.k8s.io/v1": {admissionregistration.MutatingWebhookConfiguration{},
 		admissionregistration.ValidatingWebhookConfiguration{}, admissionregistration.ValidatingAdmissionPolicy{},
 		admissionregistration.ValidatingAdmissionPolicyBinding{}},
-	"apps/v1":                {apps.Deployment{}, apps.DaemonSet{}, apps.ReplicaSet{}},
-	"autoscaling/v1":         {autoscaling.Scale{}, autoscaling.HorizontalPodAutoscaler{}},
-	"autoscaling/v2":         {autoscalingv2.HorizontalPodAutoscaler{}},
-	"batch/v1":               {batch.Job{}},
-	"networking.k8s.io/v1":   {networking.Ingress{}},
-	"node.k8s.io/v1":         {node.RuntimeClass{}},
-	"policy/v1":              {policy.PodDisruptionBudget{}},
-	"scheduling.k8s.io/v1":   {scheduling.PriorityClass{}},
-	"storage.k8s.io/v1":      {storage.VolumeAttachment{}, storage.CSINode{}},
-	"certificates.k8s.io/v1": {certificates.CertificateSigningRequest{}},
+	"apps/v1":                         {apps.Deployment{}, apps.DaemonSet{}, apps.ReplicaSet{}},
+	"autoscaling/v1":                  {autoscaling.Scale{}, autoscaling.HorizontalPodAutoscaler{}},
+	"autoscaling/v2":                  {autoscalingv2.HorizontalPodAutoscaler{}},
+	"batch/v1":                        {batch.Job{}, batch.CronJob{}},
+	"flowcontrol.apiserver.k8s.io/v1": {flowcontrol.FlowSchema{}, flowcontrol.PriorityLevelConfiguration{}},
+	"networking.k8s.io/v1":            {networking.Ingress{}},
+	"node.k8s.io/v1":                  {node.RuntimeClass{}},
+	"policy/v1":                       {policy.PodDisruptionBudget{}},
+	"scheduling.k8s.io/v1":            {scheduling.PriorityClass{}},
+	"storage.k8s.io/v1":               {storage.VolumeAttachment{}, storage.CSINode{}},
+	"certificates.k8s.io/v1":          {certificates.CertificateSigningRequest{}},
 	"authentication.k8s.io/v1": {authentication.TokenRequest{}, authentication.TokenReview{},
 		authentication.SelfSubjectReview{}},
 	"authorization.k8s.io/v1": {authorization.SubjectAccessReview{}, authorization.LocalSubjectAccessReview{},

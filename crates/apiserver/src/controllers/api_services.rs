@@ -27,7 +27,7 @@ use crate::{
 /// Says that this controller manages an APIService, and how: `onstart` for built-in groups, `true` for those of CRDs.
 const MANAGED: &str = "kube-aggregator.kubernetes.io/automanaged";
 /// Priorities of the built-in groups, as upstream's. Clients without a preference take the group with the highest.
-const PRIORITIES: [(&str, i64); 18] = [
+const PRIORITIES: [(&str, i64); 19] = [
     ("", 18_000),
     ("apps", 17_800),
     ("events.k8s.io", 17_750),
@@ -46,6 +46,7 @@ const PRIORITIES: [(&str, i64); 18] = [
     ("coordination.k8s.io", 16_500),
     ("node.k8s.io", 16_300),
     ("discovery.k8s.io", 16_200),
+    ("flowcontrol.apiserver.k8s.io", 16_100),
 ];
 /// The priority of a group that only CRDs define, and of its first version.
 const CUSTOM: (i64, i64) = (1000, 100);

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::{
     object::join_api_version,
-    registry::{Below, Registry, Resource, Version},
+    registry::{Below, Registry, Resource, Version, Virtual},
     request::negotiate::{Form, Output},
     respond::{self, Body},
     status::{ApiError, Result},
@@ -16,6 +16,8 @@ use crate::{
 const VERBS: [&str; 8] = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
 /// Of resources that keep nothing.
 const ANSWER_VERBS: [&str; 1] = ["create"];
+/// Of resources that keep nothing and can be read.
+const READ_VERBS: [&str; 2] = ["get", "list"];
 const SUBRESOURCE_VERBS: [&str; 3] = ["get", "patch", "update"];
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
@@ -80,7 +82,11 @@ pub(crate) fn served<'a>(
 }
 
 fn verbs(resource: &Resource) -> &'static [&'static str] {
-    if resource.virtual_kind.is_some() { &ANSWER_VERBS } else { &VERBS }
+    match resource.virtual_kind {
+        None => &VERBS,
+        Some(Virtual::ComponentStatus) => &READ_VERBS,
+        Some(_) => &ANSWER_VERBS,
+    }
 }
 
 struct Subresource<'a> {

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use super::v2_schema;
 use crate::{
     object::join_api_version,
-    registry::{Below, Resource, Version, schema::vendored},
+    registry::{Below, Resource, Version, Virtual, schema::vendored},
 };
 
 /// Begins a reference to a schema.
@@ -242,6 +242,16 @@ fn add_paths(paths: &mut Map<String, Value>, resource: &Resource, version: &Vers
     };
     let write = ["dryRun", "fieldManager", "fieldValidation"];
     let patch = ["dryRun", "fieldManager", "fieldValidation", "force"];
+    if resource.virtual_kind == Some(Virtual::ComponentStatus) {
+        let object = format!("{collection}/{{name}}");
+        let selectors = ["continue", "fieldSelector", "labelSelector", "limit", "resourceVersion"];
+        let paths_of = [(collection, operation("list", &selectors)), (object, operation("get", &[]))];
+        for (path, get) in paths_of {
+            let parameters = in_path(&path);
+            paths.insert(path, with_parameters(json!({"get": get}), parameters));
+        }
+        return;
+    }
     if resource.virtual_kind.is_some() {
         let parameters = in_path(&collection);
         paths.insert(collection, with_parameters(json!({"post": operation("post", &write)}), parameters));

@@ -137,7 +137,7 @@ impl Rules {
     pub(crate) const CUSTOM: Self = Self { generation: true, unconditional_update: false, ..Self::PLAIN };
 }
 
-/// A virtual resource, which stores nothing. [`crate::virtual_resources`] computes the response to a post.
+/// A virtual resource, which stores nothing. [`crate::virtual_resources`] computes the response to a post, or the objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Virtual {
     TokenRequest,
@@ -147,4 +147,6 @@ pub(crate) enum Virtual {
     LocalSubjectAccessReview,
     SelfSubjectAccessReview,
     SelfSubjectRulesReview,
+    /// Can only be read.
+    ComponentStatus,
 }

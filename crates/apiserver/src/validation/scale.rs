@@ -61,7 +61,12 @@ pub(crate) fn check_shown(call: &Call, object: &Value) -> Result<()> {
 }
 
 fn match_labels(object: &Value) -> Option<String> {
-    let labels = object::at(object, &["spec", "selector", "matchLabels"])?.as_object()?;
+    // The selector of a ReplicationController is just the labels.
+    let path: &[&str] = match object::kind(object) {
+        "ReplicationController" => &["spec", "selector"],
+        _ => &["spec", "selector", "matchLabels"],
+    };
+    let labels = object::at(object, path)?.as_object()?;
     let terms: Vec<String> =
         labels.iter().map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or_default())).collect();
     Some(terms.join(","))

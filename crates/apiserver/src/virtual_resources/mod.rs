@@ -1,13 +1,18 @@
 //! Virtual resources, which store nothing: the response is computed from the posted object. Requests take
-//! the same path as for every other resource.
+//! the same path as for every other resource. ComponentStatuses are read instead: see [`components`].
 
 mod access;
+pub(crate) mod components;
 mod identity;
 mod token_request;
 
 use serde_json::Value;
 
-use crate::{call::Call, registry::Virtual, status::Result};
+use crate::{
+    call::Call,
+    registry::Virtual,
+    status::{ApiError, Result},
+};
 
 /// Computes the response from the posted object, which is of the right kind and pruned.
 pub(crate) fn answer(kind: Virtual, call: &Call, posted: Value) -> Result<Value> {
@@ -19,6 +24,7 @@ pub(crate) fn answer(kind: Virtual, call: &Call, posted: Value) -> Result<Value>
         Virtual::LocalSubjectAccessReview => access::local_subject,
         Virtual::SelfSubjectAccessReview => access::self_subject,
         Virtual::SelfSubjectRulesReview => access::self_rules,
+        Virtual::ComponentStatus => return Err(ApiError::method_not_allowed("")),
     };
     answer(call, posted)
 }

@@ -1,6 +1,7 @@
 //! The built-in resources, as a table.
 
 mod access;
+mod components;
 mod stored;
 
 use std::sync::Arc;
@@ -30,6 +31,8 @@ struct BuiltIn {
     /// Paths below an object to resources that keep nothing.
     asked: &'static [(&'static str, &'static BuiltIn)],
     virtual_kind: Option<Virtual>,
+    /// What clients are warned of.
+    deprecated: Option<&'static str>,
     selectable: &'static [&'static str],
     columns: &'static [(&'static str, &'static str, CellOf)],
     rules: &'static Rules,
@@ -58,6 +61,7 @@ const ROW: BuiltIn = BuiltIn {
     subresources: &[],
     asked: &[],
     virtual_kind: None,
+    deprecated: None,
     selectable: &[],
     columns: &[],
     rules: &Rules::PLAIN,
@@ -65,7 +69,12 @@ const ROW: BuiltIn = BuiltIn {
 
 /// The registry's entries for the table.
 pub(super) fn resources() -> Vec<Arc<Resource>> {
-    stored::TABLE.iter().chain(access::TABLE).map(|row| Arc::new(row.resource())).collect()
+    stored::TABLE
+        .iter()
+        .chain(access::TABLE)
+        .chain(components::TABLE)
+        .map(|row| Arc::new(row.resource()))
+        .collect()
 }
 
 impl BuiltIn {
@@ -132,7 +141,7 @@ impl BuiltIn {
                     Selectable { label: (*label).to_owned(), path: JsonPath::of(&fields) }
                 })
                 .collect(),
-            deprecated: None,
+            deprecated: self.deprecated.map(str::to_owned),
         }
     }
 
@@ -164,7 +173,9 @@ impl BuiltIn {
             };
             columns.push(column(name, kind, priority, cell));
         }
-        let placed = is_event || self.columns.iter().any(|(name, _, _)| ["Age", "Created At"].contains(name));
+        let placed = is_event
+            || self.virtual_kind.is_some()
+            || self.columns.iter().any(|(name, _, _)| ["Age", "Created At"].contains(name));
         if !placed {
             columns.push(column("Age", "string", 0, Cell::Computed(cells::age)));
         }

@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     object,
-    registry::kinds::{self, cells},
+    registry::kinds::{self, cells, flow_control},
 };
 
 const EVENT_FIELDS: &[&str] = &[
@@ -207,6 +207,27 @@ pub(super) const TABLE: &[BuiltIn] = &[
             ),
         ],
         rules: &kinds::POD_TEMPLATE,
+        ..ROW
+    },
+    BuiltIn {
+        resource: "replicationcontrollers",
+        kind: "ReplicationController",
+        schema: "io.k8s.api.core.v1.ReplicationController",
+        short_names: &["rc"],
+        categories: &["all"],
+        status: true,
+        scale: true,
+        selectable: &["status.replicas"],
+        columns: &[
+            ("Desired", "integer", Path(&["spec", "replicas"])),
+            ("Current", "integer", Computed(|it, _| cells::number(it, "replicas"))),
+            ("Ready", "integer", Computed(|it, _| cells::number(it, "readyReplicas"))),
+            ("Age", "string", Computed(cells::age)),
+            ("Containers", "string", Wide(|it, _| cells::containers_of(it, "name"))),
+            ("Images", "string", Wide(|it, _| cells::containers_of(it, "image"))),
+            ("Selector", "string", Wide(|it, _| cells::labels(it, &["spec", "selector"]))),
+        ],
+        rules: &kinds::REPLICATION_CONTROLLER,
         ..ROW
     },
     BuiltIn {
@@ -436,6 +457,72 @@ pub(super) const TABLE: &[BuiltIn] = &[
             ("Selector", "string", Wide(cells::workload_selector)),
         ],
         rules: &kinds::JOB,
+        ..ROW
+    },
+    BuiltIn {
+        group: "batch",
+        resource: "cronjobs",
+        kind: "CronJob",
+        schema: "io.k8s.api.batch.v1.CronJob",
+        short_names: &["cj"],
+        categories: &["all"],
+        status: true,
+        columns: &[
+            ("Schedule", "string", Path(&["spec", "schedule"])),
+            ("Timezone", "string", Computed(|it, _| cells::text(it, &["spec", "timeZone"]))),
+            ("Suspend", "boolean", Computed(cells::cron_job_suspended)),
+            ("Active", "integer", Computed(cells::cron_job_active)),
+            ("Last Schedule", "string", Computed(cells::cron_job_last)),
+            ("Age", "string", Computed(cells::age)),
+            ("Containers", "string", Wide(|it, _| cells::cron_job_containers(it, "name"))),
+            ("Images", "string", Wide(|it, _| cells::cron_job_containers(it, "image"))),
+            // A template has none: each Job has its own.
+            ("Selector", "string", Wide(|_, _| "<none>".into())),
+        ],
+        rules: &kinds::CRON_JOB,
+        ..ROW
+    },
+    BuiltIn {
+        group: flow_control::GROUP,
+        resource: flow_control::FLOW_SCHEMAS,
+        kind: "FlowSchema",
+        schema: "io.k8s.api.flowcontrol.v1.FlowSchema",
+        namespaced: false,
+        status: true,
+        columns: &[
+            ("PriorityLevel", "string", Path(&["spec", "priorityLevelConfiguration", "name"])),
+            ("MatchingPrecedence", "string", Path(&["spec", "matchingPrecedence"])),
+            (
+                "DistinguisherMethod",
+                "string",
+                Computed(|it, _| cells::text(it, &["spec", "distinguisherMethod", "type"])),
+            ),
+            ("Age", "string", Computed(cells::age)),
+            ("MissingPL", "string", Computed(cells::flow_schema_dangling)),
+        ],
+        rules: &kinds::FLOW_SCHEMA,
+        ..ROW
+    },
+    BuiltIn {
+        group: flow_control::GROUP,
+        resource: flow_control::PRIORITY_LEVELS,
+        kind: "PriorityLevelConfiguration",
+        schema: "io.k8s.api.flowcontrol.v1.PriorityLevelConfiguration",
+        namespaced: false,
+        status: true,
+        columns: &[
+            ("Type", "string", Path(&["spec", "type"])),
+            (
+                "NominalConcurrencyShares",
+                "string",
+                Computed(|it, _| cells::limited(it, &["nominalConcurrencyShares"])),
+            ),
+            ("Queues", "string", Computed(|it, _| cells::queuing(it, "queues"))),
+            ("HandSize", "string", Computed(|it, _| cells::queuing(it, "handSize"))),
+            ("QueueLengthLimit", "string", Computed(|it, _| cells::queuing(it, "queueLengthLimit"))),
+            ("Age", "string", Computed(cells::age)),
+        ],
+        rules: &kinds::PRIORITY_LEVEL,
         ..ROW
     },
     BuiltIn {

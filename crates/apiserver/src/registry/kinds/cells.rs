@@ -331,6 +331,59 @@ pub(crate) fn job_duration(job: &Value, now: Timestamp) -> Value {
     duration(time("completionTime").unwrap_or(now).as_second() - start.as_second()).into()
 }
 
+pub(crate) fn cron_job_suspended(job: &Value, _: Timestamp) -> Value {
+    match object::at(job, &["spec", "suspend"]) {
+        Some(Value::Bool(true)) => "True".into(),
+        Some(Value::Bool(false)) => "False".into(),
+        _ => "<unset>".into(),
+    }
+}
+
+pub(crate) fn cron_job_active(job: &Value, _: Timestamp) -> Value {
+    items(job, &["status", "active"]).len().into()
+}
+
+pub(crate) fn cron_job_last(job: &Value, now: Timestamp) -> Value {
+    match object::text(job, &["status", "lastScheduleTime"]) {
+        "" => "<none>".into(),
+        time => human(time, now).into(),
+    }
+}
+
+pub(crate) fn cron_job_containers(job: &Value, field: &str) -> Value {
+    containers_of(object::at(job, &["spec", "jobTemplate"]).unwrap_or(&Value::Null), field)
+}
+
+/// Whether the priority level of a FlowSchema is missing.
+pub(crate) fn flow_schema_dangling(schema: &Value, _: Timestamp) -> Value {
+    let mut conditions = items(schema, &["status", "conditions"]).iter();
+    let dangling = conditions.find(|condition| object::text(condition, &["type"]) == "Dangling");
+    dangling.map_or("?", |condition| object::text(condition, &["status"])).into()
+}
+
+/// A field of a priority level with limits.
+pub(crate) fn limited(level: &Value, path: &[&str]) -> Value {
+    let limited = object::at(level, &["spec", "limited"]).and_then(|limited| object::at(limited, path));
+    limited.filter(|value| !value.is_null()).cloned().unwrap_or_else(|| "<none>".into())
+}
+
+pub(crate) fn queuing(level: &Value, field: &str) -> Value {
+    limited(level, &["limitResponse", "queuing", field])
+}
+
+/// A field of the condition of a component.
+pub(crate) fn component(component: &Value, field: &str) -> Value {
+    let mut conditions = items(component, &["conditions"]).iter();
+    let healthy = conditions.find(|condition| object::text(condition, &["type"]) == "Healthy");
+    let text = healthy.map_or("", |condition| object::text(condition, &[field]));
+    match (field, healthy, text) {
+        ("status", None, _) => "Unknown".into(),
+        ("status", _, "True") => "Healthy".into(),
+        ("status", ..) => "Unhealthy".into(),
+        (_, _, text) => text.into(),
+    }
+}
+
 pub(crate) fn ingress_class(ingress: &Value, _: Timestamp) -> Value {
     text(ingress, &["spec", "ingressClassName"])
 }

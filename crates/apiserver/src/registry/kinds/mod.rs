@@ -6,12 +6,15 @@ pub(crate) mod cells;
 mod certificates;
 mod classes;
 mod core;
+mod cron_job;
 pub(crate) mod definition;
 mod escalation;
 pub(crate) mod events;
+pub(crate) mod flow_control;
 mod ingress;
 mod jobs;
 mod policies;
+mod replication_controller;
 mod webhooks;
 
 pub(crate) use self::{
@@ -24,9 +27,12 @@ pub(crate) use self::{
         NODE, POD, POD_TEMPLATE, REPLICA_SET, ROLE, ROLE_BINDING, SECRET, SERVICE, SERVICE_ACCOUNT,
         WITH_GENERATION,
     },
+    cron_job::CRON_JOB,
     definition::{CLEANUP_FINALIZER, CUSTOM_RESOURCE_DEFINITION, DEFINITIONS},
+    flow_control::{FLOW_SCHEMA, PRIORITY_LEVEL},
     ingress::INGRESS,
     jobs::JOB,
     policies::{VALIDATING_ADMISSION_POLICY, VALIDATING_ADMISSION_POLICY_BINDING},
+    replication_controller::REPLICATION_CONTROLLER,
     webhooks::WEBHOOK_CONFIGURATION,
 };
