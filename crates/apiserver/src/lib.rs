@@ -48,6 +48,8 @@ mod options;
 mod plane;
 mod policy;
 mod protobuf;
+mod quantity;
+mod quota;
 mod registry;
 mod request;
 mod respond;

@@ -18,6 +18,7 @@ use crate::{
     object,
     options::{Clock, MoreMetrics, Options},
     policy::Policies,
+    quota::Quotas,
     registry::{Registry, custom, kinds::DEFINITIONS},
     restriction::Restriction,
     start_error::StartError,
@@ -50,6 +51,7 @@ pub(crate) struct Plane {
     pub(crate) certificates: ListenerCertificates,
     pub(crate) webhooks: Webhooks,
     pub(crate) policies: Policies,
+    pub(crate) quotas: Quotas,
     pub(crate) audit: Option<Arc<Audit>>,
     backup_files: BTreeMap<String, PathBuf>,
 }
@@ -102,6 +104,7 @@ impl Plane {
             certificates: ListenerCertificates::default(),
             webhooks: Webhooks::new(webhook_services),
             policies,
+            quotas: Quotas::default(),
             audit: audit.map(Arc::new),
             backup_files,
         })

@@ -10,3 +10,4 @@ pub(crate) mod gc;
 pub(crate) mod kubernetes_service;
 pub(crate) mod namespace;
 pub(crate) mod policy_status;
+pub(crate) mod resource_quota;

@@ -65,6 +65,8 @@ struct Collection {
     /// The revision of the newest of its events that is no longer in the window.
     floor: u64,
     objects: BTreeMap<Name, Arc<Stored>>,
+    /// How many there are in each namespace.
+    counts: HashMap<String, usize>,
     events: VecDeque<Arc<Event>>,
     published: watch::Sender<u64>,
 }
@@ -72,7 +74,31 @@ struct Collection {
 impl Default for Collection {
     fn default() -> Self {
         let (objects, events) = (BTreeMap::new(), VecDeque::new());
-        Self { index: None, floor: 0, objects, events, published: watch::Sender::new(0) }
+        let (index, counts, published) = (None, HashMap::new(), watch::Sender::new(0));
+        Self { index, floor: 0, objects, counts, events, published }
+    }
+}
+
+impl Collection {
+    /// Keeps an object; gives the one it replaces.
+    fn insert(&mut self, object: Arc<Stored>) -> Option<Arc<Stored>> {
+        let namespace = object.key.namespace.clone();
+        let before = self.objects.insert(name(&object.key), object);
+        if before.is_none() {
+            *self.counts.entry(namespace).or_default() += 1;
+        }
+        before
+    }
+
+    fn remove(&mut self, key: &Key) -> Option<Arc<Stored>> {
+        let before = self.objects.remove(&name(key))?;
+        if let Some(count) = self.counts.get_mut(&key.namespace) {
+            *count -= 1;
+            if *count == 0 {
+                self.counts.remove(&key.namespace);
+            }
+        }
+        Some(before)
     }
 }
 
@@ -103,7 +129,7 @@ impl State {
         };
         for object in objects {
             let collection = state.collections.entry(object.key.resource.clone()).or_default();
-            collection.objects.insert(name(&object.key), object);
+            collection.insert(object);
         }
         for event in events {
             let resource = event.object.key.resource.clone();
@@ -121,10 +147,8 @@ impl State {
             let key = &event.object.key;
             let collection = self.collections.entry(key.resource.clone()).or_default();
             let before = match event.change {
-                Change::Deleted => collection.objects.remove(&name(key)),
-                Change::Created | Change::Updated => {
-                    collection.objects.insert(name(key), Arc::clone(&event.object))
-                }
+                Change::Deleted => collection.remove(key),
+                Change::Created | Change::Updated => collection.insert(Arc::clone(&event.object)),
             };
             if let Some(index) = &mut collection.index {
                 before.iter().for_each(|before| index.remove(before));
@@ -188,6 +212,10 @@ impl State {
             range(&collection.objects, namespace).map(|(_, object)| Arc::clone(object)).collect()
         });
         Listing { items, revision: self.revision }
+    }
+
+    pub(super) fn count(&self, resource: &GroupResource, namespace: &str) -> usize {
+        self.collections.get(resource).and_then(|it| it.counts.get(namespace)).copied().unwrap_or(0)
     }
 
     /// Keeps an index of a resource from now on.

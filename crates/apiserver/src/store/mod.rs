@@ -258,6 +258,11 @@ impl Store {
         self.read().list(resource, namespace)
     }
 
+    /// How many objects of a resource are in a namespace. Kept, not counted.
+    pub(crate) fn count(&self, resource: &GroupResource, namespace: &str) -> usize {
+        self.read().count(resource, namespace)
+    }
+
     /// Keeps an index of a resource from now on, for [`Self::list_by`].
     pub(crate) fn index(&self, resource: &GroupResource, keys: Keys) {
         self.state.write().unwrap_or_else(PoisonError::into_inner).index(resource, keys);

@@ -7,7 +7,7 @@ use crate::{
     admission::{self, Attempt},
     auth::{authorize, rule::Access},
     call::{Call, Outcome, Representation},
-    fields, object,
+    fields, object, quota,
     registry::Origin,
     request::options::WriteOptions,
     status::{ApiError, Result},
@@ -65,6 +65,9 @@ async fn try_create(call: &Call, new: NewObject, options: &WriteOptions) -> Resu
         let more = admission::validate(call, &attempt, Some(&object)).await?;
         let warnings = [warnings, metadata::warnings(call, &object, None), more].concat();
         let key = call.resource.key(&call.namespace, object::name(&object));
+        // Held until the object is stored.
+        let _permit =
+            quota::admit(call, &object, None).await.map_err(|error| error.warned(warnings.clone()))?;
         if options.dry_run {
             if call.plane.store.get(&key).is_some() {
                 return Err(taken(call, &object, &key.name).warned(warnings));

@@ -9,7 +9,7 @@ use super::{create, create::NewObject};
 use crate::{
     admission::{self, Attempt},
     call::{Call, Outcome, Representation},
-    fields, object,
+    fields, object, quota,
     registry::Side,
     request::options::WriteOptions,
     restriction,
@@ -92,6 +92,8 @@ async fn change(
     if fields::same(&mut new, &old) {
         return Ok(Some(Outcome { object: Representation::Made(old), created: false, warnings }));
     }
+    // Held until the change is stored.
+    let _permit = quota::admit(call, &new, Some(&old)).await?;
     if options.dry_run {
         return Ok(Some(Outcome { object: Representation::Made(new), created: false, warnings }));
     }

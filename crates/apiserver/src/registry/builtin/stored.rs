@@ -6,7 +6,7 @@ use super::{
     ROW, access,
 };
 use crate::{
-    object,
+    object, quota,
     registry::kinds::{self, cells, flow_control},
 };
 
@@ -228,6 +228,20 @@ pub(super) const TABLE: &[BuiltIn] = &[
             ("Selector", "string", Wide(|it, _| cells::labels(it, &["spec", "selector"]))),
         ],
         rules: &kinds::REPLICATION_CONTROLLER,
+        ..ROW
+    },
+    BuiltIn {
+        resource: quota::RESOURCE,
+        kind: "ResourceQuota",
+        schema: "io.k8s.api.core.v1.ResourceQuota",
+        short_names: &["quota"],
+        status: true,
+        columns: &[
+            ("Request", "string", Computed(|it, _| cells::quota(it, false))),
+            ("Limit", "string", Computed(|it, _| cells::quota(it, true))),
+            ("Age", "string", Computed(cells::age)),
+        ],
+        rules: &kinds::RESOURCE_QUOTA,
         ..ROW
     },
     BuiltIn {
@@ -491,7 +505,14 @@ pub(super) const TABLE: &[BuiltIn] = &[
         status: true,
         columns: &[
             ("PriorityLevel", "string", Path(&["spec", "priorityLevelConfiguration", "name"])),
-            ("MatchingPrecedence", "string", Path(&["spec", "matchingPrecedence"])),
+            // A number, as upstream's.
+            (
+                "MatchingPrecedence",
+                "string",
+                Computed(|it, _| {
+                    object::at(it, &["spec", "matchingPrecedence"]).cloned().unwrap_or_default()
+                }),
+            ),
             (
                 "DistinguisherMethod",
                 "string",

@@ -384,6 +384,21 @@ pub(crate) fn component(component: &Value, field: &str) -> Value {
     }
 }
 
+/// What is used of a quota, and how much it allows: of limits of pods, or of everything else.
+pub(crate) fn quota(quota: &Value, of_limits: bool) -> Value {
+    let hard = object::at(quota, &["status", "hard"]).and_then(Value::as_object);
+    let mut names: Vec<&String> = hard.into_iter().flatten().map(|(name, _)| name).collect();
+    names.retain(|name| name.starts_with("limits.") == of_limits);
+    names.sort_unstable();
+    let of = |part: &str, name: &str| match object::text(quota, &["status", part, name]) {
+        "" => "0".to_owned(),
+        amount => amount.to_owned(),
+    };
+    let shown: Vec<String> =
+        names.iter().map(|name| format!("{name}: {}/{}", of("used", name), of("hard", name))).collect();
+    shown.join(", ").into()
+}
+
 pub(crate) fn ingress_class(ingress: &Value, _: Timestamp) -> Value {
     text(ingress, &["spec", "ingressClassName"])
 }

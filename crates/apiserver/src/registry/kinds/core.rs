@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     names::NameRule,
-    object,
+    object, quota,
     status::{ApiError, Cause},
     store::GroupResource,
 };
@@ -161,12 +161,69 @@ pub(crate) const POD: Rules = Rules {
             default_to(spec, field, value.into());
         }
         default_to(spec, "terminationGracePeriodSeconds", 30.into());
+        for list in ["containers", "initContainers"] {
+            let containers = spec.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten();
+            containers.for_each(default_requests);
+        }
     },
     on_create: |pod, _| pod["status"] = json!({"phase": "Pending"}),
+    validate: |pod, old| {
+        let mut causes = invalid_resources(pod);
+        if old.is_some_and(|old| resources_of(pod) != resources_of(old)) {
+            causes.push(Cause::forbidden("spec", FIXED_RESOURCES));
+        }
+        causes
+    },
     blank: || json!({"spec": {"containers": null}, "status": {}}),
     generation: true,
     ..Rules::PLAIN
 };
+
+/// A container requests what it is limited to, unless it says otherwise.
+fn default_requests(container: &mut Value) {
+    let limits = object::at(container, &["resources", "limits"]).and_then(Value::as_object).cloned();
+    let Some(limits) = limits.filter(|limits| !limits.is_empty()) else { return };
+    let requests = container.get_mut("resources").and_then(|resources| object_in(resources, "requests"));
+    if let Some(requests) = requests {
+        limits.into_iter().for_each(|(name, amount)| default_to(requests, &name, amount));
+    }
+}
+
+const FIXED_RESOURCES: &str = "pod updates may not change the resources of containers";
+
+/// What the containers of a pod request and are limited to. Quotas are charged for it when the pod is created.
+fn resources_of(pod: &Value) -> Vec<(&str, usize, &str, Value)> {
+    let mut found = Vec::new();
+    for list in ["containers", "initContainers"] {
+        let containers = object::at(pod, &["spec", list]).and_then(Value::as_array).into_iter().flatten();
+        for (index, container) in containers.enumerate() {
+            for part in ["requests", "limits"] {
+                let amounts = object::at(container, &["resources", part]).filter(|it| **it != json!({}));
+                found.push((list, index, part, amounts.cloned().unwrap_or_default()));
+            }
+        }
+    }
+    found
+}
+
+fn invalid_resources(pod: &Value) -> Vec<Cause> {
+    let mut causes = Vec::new();
+    for (list, index, part, amounts) in resources_of(pod) {
+        for (name, value) in amounts.as_object().into_iter().flatten() {
+            let detail = match quota::quantity(value) {
+                None => "must be a quantity, such as 500m or 1Gi",
+                Some(amount) if amount.is_negative() => "must be greater than or equal to 0",
+                Some(_) => continue,
+            };
+            causes.push(Cause::invalid(
+                format!("spec.{list}[{index}].resources.{part}[{name}]"),
+                value,
+                detail,
+            ));
+        }
+    }
+    causes
+}
 
 pub(crate) const SERVICE_ACCOUNT: Rules = Rules { returned: true, ..Rules::PLAIN };
 

@@ -15,6 +15,7 @@ mod ingress;
 mod jobs;
 mod policies;
 mod replication_controller;
+mod resource_quota;
 mod webhooks;
 
 pub(crate) use self::{
@@ -34,5 +35,6 @@ pub(crate) use self::{
     jobs::JOB,
     policies::{VALIDATING_ADMISSION_POLICY, VALIDATING_ADMISSION_POLICY_BINDING},
     replication_controller::REPLICATION_CONTROLLER,
+    resource_quota::RESOURCE_QUOTA,
     webhooks::WEBHOOK_CONFIGURATION,
 };
