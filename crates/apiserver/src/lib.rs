@@ -37,6 +37,7 @@ mod fields;
 mod health;
 mod heavy;
 mod jsonpath;
+mod limit_range;
 mod limits;
 mod listener_certificates;
 mod match_criteria;

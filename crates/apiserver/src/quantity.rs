@@ -102,6 +102,13 @@ impl Quantity {
         Self { amount: self.amount.saturating_sub(other.amount), form: self.form }
     }
 
+    /// How many times the other it is; without end if the other is nothing.
+    pub(crate) fn ratio(self, other: Self) -> f64 {
+        #[expect(clippy::cast_precision_loss, reason = "a ratio is shown with six digits")]
+        let ratio = self.amount as f64 / other.amount as f64;
+        ratio
+    }
+
     /// Rounded up to a thousandth: more is not kept in objects.
     pub(crate) fn in_thousandths(self) -> Self {
         let step = ONE / 1000;
@@ -217,6 +224,7 @@ mod tests {
         assert!(of("1Gi") > of("1G") && of("100m") == of("0.1") && of("1k") < of("1Ki"));
         assert_eq!(Quantity::ZERO.plus(of("1Gi")).plus(of("512Mi")).to_string(), "1536Mi");
         assert_eq!(of("1").minus(of("300m")).to_string(), "700m");
+        assert!((of("3").ratio(of("2")) - 1.5).abs() < f64::EPSILON);
         assert_eq!(Quantity::count(3).to_string(), "3");
         assert!(of("1.0001").in_thousandths() == of("1001m"));
         assert!(of("2").is_whole() && !of("2500m").is_whole());

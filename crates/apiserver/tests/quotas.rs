@@ -217,3 +217,31 @@ async fn the_status_is_computed_again_whatever_is_written_there() {
     assert_eq!(quota["status"]["hard"], json!({"secrets": "3"}));
     plane.server.shutdown().await;
 }
+
+#[tokio::test]
+async fn limit_ranges_set_and_bound_the_resources_of_pods() {
+    let plane = TestPlane::start().await;
+    let path = "/api/v1/namespaces/default/limitranges";
+    let limits = json!([{"type": "Container", "max": {"cpu": 2}, "defaultRequest": {"cpu": "500m"}, "min": {"memory": "1Mi"}}]);
+    let range = json!({"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "l"}, "spec": {"limits": limits}});
+    let made = plane.admin.make(path, &range).await;
+    let defaults = &made["spec"]["limits"][0];
+    assert_eq!(defaults["default"], json!({"cpu": "2"}), "the most, in canonical form");
+    assert_eq!(defaults["defaultRequest"], json!({"cpu": "500m", "memory": "1Mi"}));
+    // A quota is satisfied by defaults.
+    plane.admin.make(QUOTAS, &quota("q", json!({"hard": {"requests.cpu": "1", "limits.cpu": "4"}}))).await;
+    let pod_a = plane.admin.make(PODS, &pod("a", json!({}))).await;
+    let resources = json!({"requests": {"cpu": "500m", "memory": "1Mi"}, "limits": {"cpu": "2"}});
+    assert_eq!(pod_a["spec"]["containers"][0]["resources"], resources);
+    let said = "LimitRanger plugin set: cpu, memory request for container c; cpu limit for container c";
+    assert_eq!(pod_a["metadata"]["annotations"]["kubernetes.io/limit-ranger"], said);
+    used(&plane, "q", json!({"requests.cpu": "500m", "limits.cpu": "2"})).await;
+    let large = json!({"containers": [{"name": "c", "resources": {"limits": {"cpu": "3"}, "requests": {"cpu": "1", "memory": "1Ki"}}}]});
+    let (code, status) = plane.admin.post(PODS, &pod("b", large)).await;
+    let message = "pods \"b\" is forbidden: [minimum memory usage per Container is 1Mi, but request is 1Ki, maximum cpu usage per Container is 2, but limit is 3]";
+    assert_eq!((code, &status["message"]), (403, &json!(message)));
+    let other =
+        json!({"spec": {"limits": [{"type": "Container", "max": {"cpu": "1"}, "min": {"cpu": "2"}}]}});
+    assert_eq!(plane.admin.merge(&format!("{path}/l"), &other).await.0, 422);
+    plane.server.shutdown().await;
+}

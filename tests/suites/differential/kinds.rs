@@ -109,6 +109,14 @@ pub(crate) const KINDS: &[TrialKind] = &[
         base: r#"{"rules": [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}]}"#,
         ..PLAIN
     },
+    TrialKind {
+        path: "/api/v1/namespaces/tried/limitranges",
+        api_version: "v1",
+        name: "LimitRange",
+        fields: LIMIT_RANGE,
+        base: r#"{"spec": {"limits": []}}"#,
+        ..PLAIN
+    },
 ];
 
 const PLAIN: TrialKind = TrialKind {
@@ -337,6 +345,29 @@ const LEASE: &[(&str, &[&str])] = &[
     ("spec", &["{}", "null"]),
     ("metadata.labels", &["{\"a\":\"1\"}"]),
     ("metadata.resourceVersion", &["\"@current\"", "\"1\""]),
+];
+
+/// One thing is wrong at a time: the order of several is that of a map of Go.
+const LIMIT_RANGE: &[(&str, &[&str])] = &[
+    (
+        "spec.limits",
+        &[
+            "[]",
+            r#"[{"type":"Container","max":{"cpu":"2"}}]"#,
+            r#"[{"type":"Container","min":{"memory":"1024Mi"},"default":{"memory":"2Gi"}}]"#,
+            r#"[{"type":"Container","default":{"cpu":"0.5"},"maxLimitRequestRatio":{"cpu":3}}]"#,
+            r#"[{"type":"Pod","max":{"cpu":"4","memory":"1e3"}},{"type":"Container","min":{"cpu":"100m"}}]"#,
+            r#"[{"type":"Pod","max":{"cpu":"1"},"min":{"cpu":"1500m"}}]"#,
+            r#"[{"type":"Pod","default":{"cpu":"1"}}]"#,
+            r#"[{"type":"Pod"},{"type":"Pod"}]"#,
+            r#"[{"type":"Container","default":{"cpu":"1"},"defaultRequest":{"cpu":"2"}}]"#,
+            r#"[{"type":"Container","maxLimitRequestRatio":{"cpu":"500m"}}]"#,
+            r#"[{"type":"Node"}]"#,
+        ],
+    ),
+    ("metadata.labels", &["{\"a\":\"1\"}"]),
+    ("metadata.resourceVersion", &["\"@current\"", "\"1\""]),
+    ("unknown", &["1"]),
 ];
 
 const ROLE: &[(&str, &[&str])] = &[

@@ -8,14 +8,7 @@ use super::usage::{Charge, Usage};
 use crate::{match_criteria::items, object, quantity::Quantity, store::GroupResource};
 
 /// Names of kinds of the core group that are counted without a prefix.
-const COUNTED: [&str; 6] = [
-    "configmaps",
-    "persistentvolumeclaims",
-    "replicationcontrollers",
-    "resourcequotas",
-    "secrets",
-    "services",
-];
+const COUNTED: [&str; 5] = ["configmaps", "replicationcontrollers", "resourcequotas", "secrets", "services"];
 /// Names that each container of a pod must set if a quota limits them.
 const NEEDED: [&str; 6] = ["cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory"];
 
@@ -28,6 +21,8 @@ pub(crate) enum Source {
     Services,
     /// The number of objects.
     Count(GroupResource),
+    /// PersistentVolumeClaims, of which there are none.
+    Claims,
 }
 
 /// What the amount of a name is computed from; nothing if this server cannot tell.
@@ -39,11 +34,14 @@ pub(crate) fn source(name: &str) -> Option<Source> {
             _ => Source::Count(GroupResource::new(group, resource)),
         });
     }
+    let is_of_claims = matches!(name, "persistentvolumeclaims" | "requests.storage")
+        || name.contains(".storageclass.storage.k8s.io/");
     let is_of_pods = matches!(name, "pods" | "cpu" | "memory" | "ephemeral-storage")
         || name.starts_with("hugepages-")
         || name.starts_with("limits.")
-        || name.starts_with("requests.") && name != "requests.storage";
+        || name.starts_with("requests.");
     match name {
+        _ if is_of_claims => Some(Source::Claims),
         name if COUNTED.contains(&name) => Some(Source::Count(GroupResource::new("", name))),
         "services.nodeports" | "services.loadbalancers" => Some(Source::Services),
         _ => is_of_pods.then_some(Source::Pods),
@@ -231,8 +229,10 @@ mod tests {
             ("requests.cpu", Some(Source::Pods)),
             ("requests.example.com/dongle", Some(Source::Pods)),
             ("limits.memory", Some(Source::Pods)),
-            ("requests.storage", None),
-            ("gold.storageclass.storage.k8s.io/requests.storage", None),
+            ("requests.storage", Some(Source::Claims)),
+            ("persistentvolumeclaims", Some(Source::Claims)),
+            ("gold.storageclass.storage.k8s.io/requests.storage", Some(Source::Claims)),
+            ("example.com/other", None),
         ] {
             assert_eq!(source(name), expected, "{name}");
         }

@@ -19,7 +19,7 @@ use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
 
 pub(crate) use limits::{Limits, Source, source};
 use usage::{Charge, add, charge};
-pub(crate) use usage::{Usage, quantity};
+pub(crate) use usage::{Usage, quantities, quantity, total};
 
 use crate::{
     call::Call,
@@ -107,9 +107,10 @@ impl Quotas {
             sum.get(name).copied().unwrap_or(Quantity::ZERO)
         };
         let registry = plane.registry();
-        let amount = |name: &str| match source(name)? {
+        let mut amount = |name: &str| match source(name)? {
             Source::Pods => Some(sum("pods", name)),
             Source::Services => Some(sum("services", name)),
+            Source::Claims => Some(Quantity::ZERO),
             Source::Count(counted) => {
                 let resource = registry.get(counted.group(), counted.resource());
                 let resource = resource.filter(|it| it.namespaced && it.virtual_kind.is_none())?;
@@ -118,7 +119,6 @@ impl Quotas {
                 Some(Quantity::count(count))
             }
         };
-        let mut amount = amount;
         names.filter_map(|name| Some((name.to_owned(), amount(name)?))).collect()
     }
 }

@@ -7,7 +7,7 @@ use crate::{
     admission::{self, Attempt},
     auth::{authorize, rule::Access},
     call::{Call, Outcome, Representation},
-    fields, object, quota,
+    fields, limit_range, object, quota,
     registry::Origin,
     request::options::WriteOptions,
     status::{ApiError, Result},
@@ -65,6 +65,7 @@ async fn try_create(call: &Call, new: NewObject, options: &WriteOptions) -> Resu
         let more = admission::validate(call, &attempt, Some(&object)).await?;
         let warnings = [warnings, metadata::warnings(call, &object, None), more].concat();
         let key = call.resource.key(&call.namespace, object::name(&object));
+        limit_range::validate(call, &object).map_err(|error| error.warned(warnings.clone()))?;
         // Held until the object is stored.
         let _permit =
             quota::admit(call, &object, None).await.map_err(|error| error.warned(warnings.clone()))?;
@@ -175,6 +176,8 @@ async fn admitted(
 ) -> Result<(Value, Vec<String>)> {
     let before = object::metadata(&object).cloned().unwrap_or_default();
     let name = object::name(&object).to_owned();
+    let mut object = object;
+    limit_range::default(call, &mut object);
     let (changed, more) = admission::mutate(call, &Attempt::create(&name, options), Some(object)).await?;
     warnings.extend(more);
     let mut object = changed.unwrap_or_default();

@@ -6,7 +6,7 @@ use super::{
     ROW, access,
 };
 use crate::{
-    object, quota,
+    limit_range, object, quota,
     registry::kinds::{self, cells, flow_control},
 };
 
@@ -228,6 +228,16 @@ pub(super) const TABLE: &[BuiltIn] = &[
             ("Selector", "string", Wide(|it, _| cells::labels(it, &["spec", "selector"]))),
         ],
         rules: &kinds::REPLICATION_CONTROLLER,
+        ..ROW
+    },
+    BuiltIn {
+        resource: limit_range::RESOURCE,
+        kind: "LimitRange",
+        schema: "io.k8s.api.core.v1.LimitRange",
+        short_names: &["limits"],
+        // A time, not an age.
+        columns: &[("Created At", "string", Path(&["metadata", "creationTimestamp"]))],
+        rules: &kinds::LIMIT_RANGE,
         ..ROW
     },
     BuiltIn {

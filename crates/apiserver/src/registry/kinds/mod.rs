@@ -13,6 +13,7 @@ pub(crate) mod events;
 pub(crate) mod flow_control;
 mod ingress;
 mod jobs;
+mod limit_range;
 mod policies;
 mod replication_controller;
 mod resource_quota;
@@ -33,6 +34,7 @@ pub(crate) use self::{
     flow_control::{FLOW_SCHEMA, PRIORITY_LEVEL},
     ingress::INGRESS,
     jobs::JOB,
+    limit_range::LIMIT_RANGE,
     policies::{VALIDATING_ADMISSION_POLICY, VALIDATING_ADMISSION_POLICY_BINDING},
     replication_controller::REPLICATION_CONTROLLER,
     resource_quota::RESOURCE_QUOTA,
