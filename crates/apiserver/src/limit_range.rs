@@ -174,14 +174,14 @@ fn violations(limit: &Value, kind: &str, requests: &Usage, limits: &Usage) -> Ve
 mod tests {
     use super::*;
 
-    fn range(limit: Value) -> Value {
+    fn range(limit: &Value) -> Value {
         json!({"spec": {"limits": [limit]}})
     }
 
     #[test]
     fn what_containers_leave_open_is_set() {
         let range = range(
-            json!({"type": "Container", "default": {"cpu": "2", "memory": "1Gi"}, "defaultRequest": {"cpu": "1"}}),
+            &json!({"type": "Container", "default": {"cpu": "2", "memory": "1Gi"}, "defaultRequest": {"cpu": "1"}}),
         );
         let mut pod = json!({"metadata": {}, "spec": {
             "containers": [{"name": "a", "resources": {"limits": {"cpu": "3"}}}], "initContainers": [{"name": "b"}],
@@ -235,11 +235,11 @@ mod tests {
         ] {
             let mut limit = limit;
             limit["type"] = "Container".into();
-            let wrong = out_of_bounds(&range(limit.clone()), &pod);
+            let wrong = out_of_bounds(&range(&limit), &pod);
             assert_eq!(wrong, expected.map(str::to_owned).into_iter().collect::<Vec<_>>(), "{limit} {pod}");
         }
         let two = json!({"spec": {"containers": [{"resources": {"limits": {"cpu": "1"}}}, {"resources": {"limits": {"cpu": "1"}}}]}});
-        let most = range(json!({"type": "Pod", "max": {"cpu": "1"}}));
+        let most = range(&json!({"type": "Pod", "max": {"cpu": "1"}}));
         assert_eq!(out_of_bounds(&most, &two), ["maximum cpu usage per Pod is 1, but limit is 2"]);
     }
 }

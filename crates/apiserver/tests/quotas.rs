@@ -13,7 +13,9 @@ const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 const PODS: &str = "/api/v1/namespaces/default/pods";
 
 fn quota(name: &str, spec: Value) -> Value {
-    json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": name}, "spec": spec})
+    let mut quota = json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": name}});
+    quota["spec"] = spec;
+    quota
 }
 
 fn pod(name: &str, spec: Value) -> Value {
@@ -25,7 +27,9 @@ fn pod(name: &str, spec: Value) -> Value {
 }
 
 fn requesting(requests: Value) -> Value {
-    json!({"containers": [{"name": "c", "image": "c:1", "resources": {"requests": requests}}]})
+    let mut container = json!({"name": "c", "image": "c:1"});
+    container["resources"]["requests"] = requests;
+    json!({"containers": [container]})
 }
 
 /// Waits until the status says this.

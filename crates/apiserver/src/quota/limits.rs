@@ -208,11 +208,11 @@ mod tests {
         *,
     };
 
-    fn limits(spec: Value) -> Limits {
+    fn limits(spec: &Value) -> Limits {
         Limits::of(&json!({"metadata": {"name": "q"}, "spec": spec}))
     }
 
-    fn pod(spec: Value) -> Charge {
+    fn pod(spec: &Value) -> Charge {
         charge(&GroupResource::new("", "pods"), &json!({"spec": spec}))
     }
 
@@ -242,7 +242,7 @@ mod tests {
 
     #[test]
     fn a_write_over_the_limit_is_told_with_its_numbers() {
-        let limits = limits(json!({"hard": {"pods": "2", "cpu": "1", "secrets": "1"}}));
+        let limits = limits(&json!({"hard": {"pods": "2", "cpu": "1", "secrets": "1"}}));
         let used = quantities(Some(&json!({"pods": "2", "cpu": "500m"})));
         let requested = quantities(Some(&json!({"pods": "1", "cpu": "600m"})));
         let message =
@@ -256,8 +256,8 @@ mod tests {
     fn scopes_choose_pods() {
         let quick = json!({"activeDeadlineSeconds": 1, "containers": []});
         let slow = json!({"containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}], "priorityClassName": "high"});
-        let is_in = |scope: Value, pod: &Charge| limits(scope).contains(pod);
-        let (quick, slow) = (pod(quick), pod(slow));
+        let is_in = |scope: Value, pod: &Charge| limits(&scope).contains(pod);
+        let (quick, slow) = (pod(&quick), pod(&slow));
         for (scope, expected) in [
             ("Terminating", (true, false)),
             ("NotTerminating", (false, true)),
@@ -286,15 +286,15 @@ mod tests {
 
     #[test]
     fn containers_must_set_what_is_limited() {
-        let limits = limits(json!({"hard": {"limits.cpu": "2", "requests.memory": "1Gi", "pods": "1"}}));
+        let limits = limits(&json!({"hard": {"limits.cpu": "2", "requests.memory": "1Gi", "pods": "1"}}));
         let containers = json!([{"name": "b"}, {"name": "a", "resources": {"limits": {"cpu": "1"}}}]);
         let message = "failed quota: q: must specify limits.cpu for: b; requests.memory for: a,b";
-        assert_eq!(limits.missing(&pod(json!({"containers": containers}))).as_deref(), Some(message));
+        assert_eq!(limits.missing(&pod(&json!({"containers": containers}))).as_deref(), Some(message));
     }
 
     #[test]
     fn an_update_requests_only_what_it_adds() {
-        let limits = limits(json!({"hard": {"services.nodeports": "5", "services": "1"}}));
+        let limits = limits(&json!({"hard": {"services.nodeports": "5", "services": "1"}}));
         let service = |kind: &str, ports: Value| {
             charge(&GroupResource::new("", "services"), &json!({"spec": {"type": kind, "ports": ports}}))
         };

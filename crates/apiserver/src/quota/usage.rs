@@ -220,14 +220,14 @@ mod tests {
         usage.iter().map(|(name, amount)| format!("{name}={amount}")).collect()
     }
 
-    fn container(requests: Value) -> Value {
+    fn container(requests: &Value) -> Value {
         json!({"name": "c", "resources": {"requests": requests}})
     }
 
     #[test]
     fn a_pod_uses_what_its_containers_request() {
         let limited = json!({"name": "d", "resources": {"requests": {"cpu": "1"}, "limits": {"cpu": 2, "example.com/dongle": 1}}});
-        let spec = json!({"containers": [container(json!({"cpu": "500m", "memory": "1Gi", "example.com/dongle": "3", "hugepages-2Mi": "4Mi"})), limited]});
+        let spec = json!({"containers": [container(&json!({"cpu": "500m", "memory": "1Gi", "example.com/dongle": "3", "hugepages-2Mi": "4Mi"})), limited]});
         let charge = charge(&GroupResource::new("", "pods"), &json!({"spec": spec}));
         assert_eq!(
             shown(&charge.usage),
@@ -248,7 +248,7 @@ mod tests {
 
     #[test]
     fn a_pod_that_ended_is_only_counted() {
-        let spec = json!({"containers": [container(json!({"cpu": 1}))]});
+        let spec = json!({"containers": [container(&json!({"cpu": 1}))]});
         for pod in [
             json!({"spec": spec, "status": {"phase": "Failed"}}),
             json!({"spec": spec, "metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}),
@@ -259,10 +259,10 @@ mod tests {
 
     #[test]
     fn starting_and_sidecars_count() {
-        let mut sidecar = container(json!({"cpu": "1"}));
+        let mut sidecar = container(&json!({"cpu": "1"}));
         sidecar["restartPolicy"] = "Always".into();
-        let first = container(json!({"cpu": "5"}));
-        let main = container(json!({"cpu": "2"}));
+        let first = container(&json!({"cpu": "5"}));
+        let main = container(&json!({"cpu": "2"}));
         for (init, whole, expected) in [
             (json!([]), json!({}), "cpu=2"),
             (json!([first]), json!({}), "cpu=5"),

@@ -100,20 +100,20 @@ fn invalid_status(status: &Value) -> Vec<Cause> {
 mod tests {
     use super::*;
 
-    fn pods(labels: Value) -> Value {
+    fn pods(labels: &Value) -> Value {
         json!({"metadata": {"labels": labels}, "spec": {"restartPolicy": "Always"}})
     }
 
     #[test]
     fn the_labels_of_the_pods_are_the_default_selector_and_labels() {
-        let mut controller = json!({"metadata": {}, "spec": {"template": pods(json!({"a": "b"}))}});
+        let mut controller = json!({"metadata": {}, "spec": {"template": pods(&json!({"a": "b"}))}});
         default(&mut controller);
         assert_eq!(controller["metadata"]["labels"], json!({"a": "b"}));
         assert_eq!(controller["spec"]["selector"], json!({"a": "b"}));
         assert_eq!(controller["spec"]["replicas"], 1);
         assert_eq!(controller["spec"]["template"]["spec"]["dnsPolicy"], "ClusterFirst");
         let mut own = json!({
-            "metadata": {"labels": {"x": "y"}}, "spec": {"replicas": 0, "selector": {"a": "b"}, "template": pods(json!({"a": "b", "c": "d"}))},
+            "metadata": {"labels": {"x": "y"}}, "spec": {"replicas": 0, "selector": {"a": "b"}, "template": pods(&json!({"a": "b", "c": "d"}))},
         });
         default(&mut own);
         assert_eq!(
@@ -126,13 +126,13 @@ mod tests {
     #[test]
     fn specs_and_statuses_that_make_no_sense_are_rejected() {
         let fields = |causes: Vec<Cause>| causes.into_iter().map(|cause| cause.field).collect::<Vec<_>>();
-        let spec = json!({"selector": {"a": "b"}, "template": pods(json!({"a": "b"}))});
+        let spec = json!({"selector": {"a": "b"}, "template": pods(&json!({"a": "b"}))});
         assert_eq!(fields(invalid_spec(&spec)), [""; 0]);
         assert_eq!(
             fields(invalid_spec(&json!({"replicas": -1}))),
             ["spec.replicas", "spec.selector", "spec.template"]
         );
-        let mut other = json!({"selector": {"a": "c"}, "template": pods(json!({"a": "b"}))});
+        let mut other = json!({"selector": {"a": "c"}, "template": pods(&json!({"a": "b"}))});
         other["template"]["spec"] = json!({"restartPolicy": "Never", "activeDeadlineSeconds": 1});
         let template = ["metadata.labels", "spec.restartPolicy", "spec.activeDeadlineSeconds"];
         assert_eq!(fields(invalid_spec(&other)), template.map(|field| format!("spec.template.{field}")));

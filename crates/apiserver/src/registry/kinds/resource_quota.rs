@@ -199,7 +199,7 @@ fn invalid_selector(spec: &Value) -> Vec<Cause> {
 mod tests {
     use super::*;
 
-    fn fields(spec: Value) -> Vec<String> {
+    fn fields(spec: &Value) -> Vec<String> {
         let causes = (RESOURCE_QUOTA.validate)(&json!({"spec": spec}), None);
         causes.into_iter().map(|cause| cause.field).collect()
     }
@@ -209,32 +209,32 @@ mod tests {
         let mut quota = json!({"spec": {"hard": {"cpu": 1, "memory": "1024Mi", "count/pods": "0.5"}}});
         (RESOURCE_QUOTA.default)(&mut quota);
         assert_eq!(quota["spec"]["hard"], json!({"cpu": "1", "memory": "1Gi", "count/pods": "500m"}));
-        assert_eq!(fields(quota["spec"].clone()), [""; 0]);
+        assert_eq!(fields(&quota["spec"]), [""; 0]);
         for (hard, expected) in [
             (json!({"cpu": "-1"}), "spec.hard[cpu]"),
             (json!({"pods": "1500m"}), "spec.hard[pods]"),
             (json!({"pods": "many"}), "spec.hard[pods]"),
             (json!({"/": "1"}), "spec.hard[/]"),
         ] {
-            assert_eq!(fields(json!({"hard": hard})), [expected], "{hard}");
+            assert_eq!(fields(&json!({"hard": hard})), [expected], "{hard}");
         }
-        assert_eq!(fields(json!({"hard": {"apples": "1"}})), ["spec.hard[apples]"; 2]);
+        assert_eq!(fields(&json!({"hard": {"apples": "1"}})), ["spec.hard[apples]"; 2]);
     }
 
     #[test]
     fn scopes_fit_the_limits_and_each_other() {
         let hard = json!({"pods": "1"});
-        assert_eq!(fields(json!({"hard": hard, "scopes": ["BestEffort", "NotTerminating"]})), [""; 0]);
+        assert_eq!(fields(&json!({"hard": hard, "scopes": ["BestEffort", "NotTerminating"]})), [""; 0]);
         for spec in [
             json!({"hard": hard, "scopes": ["Some"]}),
             json!({"hard": {"cpu": "1"}, "scopes": ["BestEffort"]}),
             json!({"hard": {"secrets": "1"}, "scopes": ["Terminating"]}),
             json!({"hard": hard, "scopes": ["Terminating", "NotTerminating"]}),
         ] {
-            assert_eq!(fields(spec.clone()), ["spec.scopes"], "{spec}");
+            assert_eq!(fields(&spec), ["spec.scopes"], "{spec}");
         }
         let selector = |scope: &str, operator: &str, values: Value| {
-            fields(json!({"hard": {"pods": "1"}, "scopeSelector": {"matchExpressions": [
+            fields(&json!({"hard": {"pods": "1"}, "scopeSelector": {"matchExpressions": [
                 {"scopeName": scope, "operator": operator, "values": values},
             ]}}))
         };
