@@ -35,7 +35,9 @@ async fn specs_pass_where_the_table_says() {
 
     let real = RealPlane::start().await.unwrap();
     let runner = Runner::new(real.kubeconfig(), &folder.path().join("real")).unwrap();
-    let mut verdicts = play(&runner, "a real plane", &run, &[Passes::OnBoth, Passes::OnReal]).await;
+    // Without the controller that it needs, a spec would only wait for its deadline.
+    let served: Vec<&Spec> = run.iter().copied().filter(|spec| spec.passes != Passes::OnEmbedded).collect();
+    let mut verdicts = play(&runner, "a real plane", &served, &[Passes::OnBoth, Passes::OnReal]).await;
     drop(real);
     let embedded = Embedded::start().await.unwrap();
     let runner = Runner::new(&embedded.kubeconfig(), &folder.path().join("embedded")).unwrap();
@@ -44,7 +46,8 @@ async fn specs_pass_where_the_table_says() {
     for plane in ["a real plane", "the embedded plane"] {
         let on_plane = verdicts.iter().filter(|verdict| verdict.plane == plane);
         let passed = on_plane.filter(|verdict| verdict.failure.is_none()).count();
-        println!("{passed} of {} specs pass on {plane}", run.len());
+        let played = verdicts.iter().filter(|verdict| verdict.plane == plane).count();
+        println!("{passed} of {played} specs pass on {plane}");
     }
     let wrong: Vec<String> = verdicts.iter().filter_map(Verdict::complaint).collect();
     assert!(wrong.is_empty(), "{} differ from specs.txt:\n{}", wrong.len(), wrong.join("\n"));

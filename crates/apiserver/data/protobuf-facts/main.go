@@ -42,7 +42,8 @@ import (
 var kinds = map[string][]any{
 	"": {meta.DeleteOptions{}},
 	"v1": {core.Namespace{}, core.Secret{}, core.ConfigMap{}, core.Event{}, core.ServiceAccount{}, core.Node{},
-		core.Pod{}, core.PodTemplate{}, core.Service{}, core.Endpoints{}, core.ReplicationController{}, core.ResourceQuota{}, core.LimitRange{}},
+		core.Pod{}, core.PodTemplate{}, core.Service{}, core.Endpoints{}, core.ReplicationController{},
+		core.ResourceQuota{}, core.LimitRange{}, core.ComponentStatus{}},
 	"events.k8s.io/v1":             {events.Event{}},
 	"discovery.k8s.io/v1":          {discovery.EndpointSlice{}},
 	"apiregistration.k8s.io/v1":    {apiregistration.APIService{}},
