@@ -30,9 +30,9 @@ fn section() -> String {
     let count = |wanted: &[Passes]| specs.iter().filter(|spec| wanted.contains(&spec.passes)).count();
     let (real, not_run) = (count(&[Passes::OnBoth, Passes::OnReal]), count(&[Passes::NotRun]));
     let mut text = format!(
-        "Of the {} specs of `sig-api-machinery`, `sig-auth` and `sig-cli`, {not_run} wait for a node, a running pod or a controller \
-         and are not run. Of the {} others, a kube-apiserver without nodes passes {real}. The embedded plane passes {} of these, and \
-         {} that need a controller which that kube-apiserver lacks.\n\n\
+        "Of the {} specs of `sig-api-machinery`, `sig-auth` and `sig-cli`, {not_run} are not run: most wait for a node, a \
+         running pod or a controller; `tests/suites/conformance/specs.txt` has the reason of each. Of the {} others, a \
+         kube-apiserver without nodes passes {real}. The embedded plane passes {} of these, and {} that need a controller which that kube-apiserver lacks.\n\n\
          | Area | Specs | Not run | Pass on kube-apiserver | Pass on the embedded plane |\n|---|---|---|---|---|\n",
         specs.len(),
         specs.len() - not_run,
