@@ -51,6 +51,7 @@ mod policy;
 mod protobuf;
 mod quantity;
 mod quota;
+mod quota_admission;
 mod registry;
 mod request;
 mod respond;

@@ -14,6 +14,7 @@ use crate::{
     object,
     plane::Plane,
     quota::{Limits, RESOURCE, Usage},
+    quota_admission,
     status::Result,
     store::{Change, Event, GroupResource, Key, Listing},
 };
@@ -81,7 +82,7 @@ impl Controller for Counter {
         for stored in quotas {
             let quota = stored.value.once();
             let limits = Limits::of(&quota);
-            let used = plane.quotas.used(plane, namespace, &limits, limits.names());
+            let used = quota_admission::used(plane, namespace, &limits, limits.names());
             let status = status(&quota, &used);
             if quota.get("status") != Some(&status) {
                 let spec = quota.get("spec").cloned();

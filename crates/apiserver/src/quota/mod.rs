@@ -1,5 +1,6 @@
-//! ResourceQuotas: writes that would exceed one are rejected. Usage is computed from what is stored, not from the status of a
-//! quota, which only reports it (`crate::controllers::resource_quota`).
+//! ResourceQuotas: what they limit and what is used. `crate::quota_admission` rejects writes that would exceed one.
+//! Usage is computed from what is stored, not from the status of a quota, which only reports it
+//! (`crate::controllers::resource_quota`).
 //!
 //! Two writes at the same time must not exceed a quota together. A write that a quota limits holds the lock of its namespace
 //! until it is committed; other writes take no lock. The store keeps the number of objects for each namespace, so that a check
@@ -7,6 +8,7 @@
 //! object is read once.
 
 mod limits;
+mod names;
 mod usage;
 
 use std::{
@@ -14,19 +16,16 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use serde_json::Value;
 use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
 
-pub(crate) use limits::{Limits, Source, source};
-use usage::{Charge, add, charge};
-pub(crate) use usage::{Usage, quantities, quantity, total};
+pub(crate) use limits::Limits;
+pub(crate) use names::{Source, source};
+use usage::{Charge, add};
+pub(crate) use usage::{Usage, charge, quantities, quantity, total};
 
 use crate::{
-    call::Call,
-    plane::Plane,
     quantity::Quantity,
-    status::{ApiError, Result},
-    store::GroupResource,
+    store::{GroupResource, Store},
 };
 
 /// The resource of quotas.
@@ -48,7 +47,7 @@ pub(crate) struct Quotas {
 }
 
 impl Quotas {
-    async fn lock(&self, namespace: &str) -> Permit {
+    pub(crate) async fn lock(&self, namespace: &str) -> Permit {
         let lock = {
             let mut locks = self.locks.lock().unwrap_or_else(PoisonError::into_inner);
             if locks.len() > KEPT_LOCKS {
@@ -66,9 +65,9 @@ impl Quotas {
     }
 
     /// The charges of all objects of a resource in a namespace.
-    fn charges(&self, plane: &Plane, resource: &'static str, namespace: &str) -> Vec<Arc<Charge>> {
+    fn charges(&self, store: &Store, resource: &'static str, namespace: &str) -> Vec<Arc<Charge>> {
         let stored_as = GroupResource::new("", resource);
-        let listing = plane.store.list(&stored_as, Some(namespace));
+        let listing = store.list(&stored_as, Some(namespace));
         let mut charges = self.charges.lock().unwrap_or_else(PoisonError::into_inner);
         let mut known = charges.remove(&(resource, namespace.to_owned())).unwrap_or_default();
         let current: Charges = listing
@@ -88,10 +87,12 @@ impl Quotas {
         found
     }
 
-    /// What is used of the names that a quota limits. Names that this server cannot tell are left out.
+    /// What is used of the names that a quota limits. Names that this server cannot tell are left out. `stored_as` says where
+    /// objects of a resource are, if they can be counted.
     pub(crate) fn used<'a>(
         &self,
-        plane: &Plane,
+        store: &Store,
+        stored_as: impl Fn(&GroupResource) -> Option<GroupResource>,
         namespace: &str,
         limits: &Limits,
         names: impl Iterator<Item = &'a str>,
@@ -100,63 +101,22 @@ impl Quotas {
         let mut sum = |resource: &'static str, name: &str| {
             let sum = sums.entry(resource).or_insert_with(|| {
                 let mut sum = Usage::new();
-                let charges = self.charges(plane, resource, namespace);
+                let charges = self.charges(store, resource, namespace);
                 charges.iter().filter(|it| limits.contains(it)).for_each(|it| add(&mut sum, &it.usage));
                 sum
             });
             sum.get(name).copied().unwrap_or(Quantity::ZERO)
         };
-        let registry = plane.registry();
         let mut amount = |name: &str| match source(name)? {
             Source::Pods => Some(sum("pods", name)),
             Source::Services => Some(sum("services", name)),
             Source::Claims => Some(Quantity::ZERO),
             Source::Count(counted) => {
-                let resource = registry.get(counted.group(), counted.resource());
-                let resource = resource.filter(|it| it.namespaced && it.virtual_kind.is_none())?;
-                let count =
-                    if limits.is_scoped() { 0 } else { plane.store.count(&resource.stored_as, namespace) };
+                let stored_as = stored_as(&counted)?;
+                let count = if limits.is_scoped() { 0 } else { store.count(&stored_as, namespace) };
                 Some(Quantity::count(count))
             }
         };
         names.filter_map(|name| Some((name.to_owned(), amount(name)?))).collect()
     }
-}
-
-/// Rejects a write that exceeds a quota of its namespace. The permit is to be kept until the write is committed.
-pub(crate) async fn admit(call: &Call, object: &Value, old: Option<&Value>) -> Result<Option<Permit>> {
-    let resource = &call.resource.name;
-    let changes = resource.group().is_empty() && matches!(resource.resource(), "pods" | "services");
-    if !call.resource.namespaced || call.is_exempt || old.is_some() && (!changes || !call.side.is_main()) {
-        return Ok(None);
-    }
-    let quotas = call.plane.store.list(&GroupResource::new("", RESOURCE), Some(&call.namespace)).items;
-    if quotas.is_empty() {
-        return Ok(None);
-    }
-    let forbidden = |detail: &str| ApiError::forbidden(resource, crate::object::name(object), detail);
-    let (now, before) = (charge(resource, object), old.map(|old| charge(resource, old)));
-    let mut limiting = Vec::new();
-    for quota in &quotas {
-        let limits = Limits::of(&quota.value);
-        if let Some(missing) = limits.missing(&now).filter(|_| old.is_none()) {
-            return Err(forbidden(&missing));
-        }
-        let requested = limits.requested(&now, before.as_ref());
-        if !requested.is_empty() {
-            limiting.push((limits, requested));
-        }
-    }
-    if limiting.is_empty() {
-        return Ok(None);
-    }
-    let permit = call.plane.quotas.lock(&call.namespace).await;
-    for (limits, requested) in &limiting {
-        let names = requested.keys().map(String::as_str);
-        let used = call.plane.quotas.used(&call.plane, &call.namespace, limits, names);
-        if let Some(exceeded) = limits.exceeded(requested, &used) {
-            return Err(forbidden(&exceeded));
-        }
-    }
-    Ok(Some(permit))
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::limits::count_names;
+use super::names::count_names;
 use crate::{match_criteria::items, object, quantity::Quantity, store::GroupResource};
 
 /// Amounts by name.

@@ -7,7 +7,7 @@ use crate::{
     admission::{self, Attempt},
     auth::{authorize, rule::Access},
     call::{Call, Outcome, Representation},
-    fields, limit_range, object, quota,
+    fields, limit_range, object, quota_admission,
     registry::Origin,
     request::options::WriteOptions,
     status::{ApiError, Result},
@@ -67,8 +67,9 @@ async fn try_create(call: &Call, new: NewObject, options: &WriteOptions) -> Resu
         let key = call.resource.key(&call.namespace, object::name(&object));
         limit_range::validate(call, &object).map_err(|error| error.warned(warnings.clone()))?;
         // Held until the object is stored.
-        let _permit =
-            quota::admit(call, &object, None).await.map_err(|error| error.warned(warnings.clone()))?;
+        let _permit = quota_admission::admit(call, &object, None)
+            .await
+            .map_err(|error| error.warned(warnings.clone()))?;
         if options.dry_run {
             if call.plane.store.get(&key).is_some() {
                 return Err(taken(call, &object, &key.name).warned(warnings));

@@ -9,7 +9,7 @@ use super::{create, create::NewObject};
 use crate::{
     admission::{self, Attempt},
     call::{Call, Outcome, Representation},
-    fields, object, quota,
+    fields, object, quota_admission,
     registry::Side,
     request::options::WriteOptions,
     restriction,
@@ -93,7 +93,7 @@ async fn change(
         return Ok(Some(Outcome { object: Representation::Made(old), created: false, warnings }));
     }
     // Held until the change is stored.
-    let _permit = quota::admit(call, &new, Some(&old)).await?;
+    let _permit = quota_admission::admit(call, &new, Some(&old)).await?;
     if options.dry_run {
         return Ok(Some(Outcome { object: Representation::Made(new), created: false, warnings }));
     }

@@ -6,7 +6,7 @@ use super::{
     ROW, access,
 };
 use crate::{
-    limit_range, object, quota,
+    object, quota,
     registry::kinds::{self, cells, flow_control},
 };
 
@@ -231,7 +231,7 @@ pub(super) const TABLE: &[BuiltIn] = &[
         ..ROW
     },
     BuiltIn {
-        resource: limit_range::RESOURCE,
+        resource: "limitranges",
         kind: "LimitRange",
         schema: "io.k8s.api.core.v1.LimitRange",
         short_names: &["limits"],
