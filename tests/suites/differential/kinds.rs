@@ -114,7 +114,8 @@ pub(crate) const KINDS: &[TrialKind] = &[
         api_version: "v1",
         name: "LimitRange",
         fields: LIMIT_RANGE,
-        base: r#"{"spec": {"limits": []}}"#,
+        // Not without items: a kube-apiserver shows such a list as null.
+        base: r#"{"spec": {"limits": [{"type": "Pod"}]}}"#,
         ..PLAIN
     },
 ];
@@ -352,7 +353,6 @@ const LIMIT_RANGE: &[(&str, &[&str])] = &[
     (
         "spec.limits",
         &[
-            "[]",
             r#"[{"type":"Container","max":{"cpu":"2"}}]"#,
             r#"[{"type":"Container","min":{"memory":"1024Mi"},"default":{"memory":"2Gi"}}]"#,
             r#"[{"type":"Container","default":{"cpu":"0.5"},"maxLimitRequestRatio":{"cpu":3}}]"#,

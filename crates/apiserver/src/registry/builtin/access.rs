@@ -6,12 +6,9 @@ use super::{
     CellOf::{self, Computed, Path, Wide},
     ROW,
 };
-use crate::{
-    object,
-    registry::{
-        Virtual,
-        kinds::{self, cells},
-    },
+use crate::registry::{
+    Virtual,
+    kinds::{self, cells},
 };
 
 /// Below a service account.
@@ -25,11 +22,7 @@ pub(super) const TOKEN_REQUEST: BuiltIn = BuiltIn {
 };
 
 /// A time, not an age.
-const ROLE_COLUMNS: &[(&str, &str, CellOf)] = &[(
-    "Created At",
-    "date",
-    Computed(|role, _| object::text(role, &["metadata", "creationTimestamp"]).into()),
-)];
+const ROLE_COLUMNS: &[(&str, &str, CellOf)] = &[("Created At", "date", Computed(cells::created_at))];
 
 const BINDING_COLUMNS: &[(&str, &str, CellOf)] = &[
     ("Role", "string", Computed(cells::role_ref)),

@@ -236,7 +236,7 @@ pub(super) const TABLE: &[BuiltIn] = &[
         schema: "io.k8s.api.core.v1.LimitRange",
         short_names: &["limits"],
         // A time, not an age.
-        columns: &[("Created At", "string", Path(&["metadata", "creationTimestamp"]))],
+        columns: &[("Created At", "date", Computed(cells::created_at))],
         rules: &kinds::LIMIT_RANGE,
         ..ROW
     },

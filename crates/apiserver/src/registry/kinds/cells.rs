@@ -75,6 +75,11 @@ pub(crate) fn age(value: &Value, now: Timestamp) -> Value {
     human(object::meta_str(value, "creationTimestamp"), now).into()
 }
 
+/// When it was made: a time, not an age.
+pub(crate) fn created_at(value: &Value, _: Timestamp) -> Value {
+    object::meta_str(value, "creationTimestamp").into()
+}
+
 pub(crate) fn data_count(value: &Value, _: Timestamp) -> Value {
     let count = |field| value.get(field).and_then(Value::as_object).map_or(0, serde_json::Map::len);
     (count("data") + count("binaryData")).into()
