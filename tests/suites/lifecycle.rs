@@ -163,6 +163,18 @@ async fn machines_enrol_again_when_their_tokens_are_rejected(folder: &Folder, us
     let said = capstan(&[&rotate[..], &["-o", "json"]].concat()).unwrap();
     let said: Value = serde_json::from_str(&said).unwrap();
     assert_eq!(said["enrolAgain"], json!([]), "with the usual overlap they renew in time");
+    let said = capstan(&[&rotate[..], &["-o", "json", "--keep-old-for", "80d"]].concat()).unwrap();
+    let said: Value = serde_json::from_str(&said).unwrap();
+    assert_eq!(said["enrolAgain"], json!([]), "they renew after 60 days");
+    let ends = r#"jsonpath={range .items[*]}{.spec.credential.expiresAt}{"\n"}{end}"#;
+    let ends = user.kubectl(&["get", "machinereports", "-o", ends], "").unwrap();
+    let key_ends = said["earlier"][0]["verifiesUntil"].as_str().unwrap();
+    let expected = vec![key_ends; 5];
+    assert_eq!(
+        ends.lines().collect::<Vec<_>>(),
+        expected,
+        "no credential is recorded for longer than its key"
+    );
     let said = capstan(&[&rotate[..], &["--keep-old-for", "0s"]].concat()).unwrap();
     assert!(said.contains("5 machines enrol again"), "{said}");
     eventually(DEADLINE, "the machines to have other credentials", async || {

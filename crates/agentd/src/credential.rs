@@ -65,7 +65,7 @@ impl Key {
         let token = query.open(&self.0.serialize_der(), credential["sealedToken"].as_str()?).ok()?;
         Some(Credential {
             valid_for: config.stamp(),
-            answers: nonce.clone(),
+            request_nonce: nonce.clone(),
             token: SecretText::new(token),
             issued_at: time("issuedAt")?,
             expires_at: time("expiresAt")?,
@@ -87,7 +87,7 @@ impl Request {
     pub(crate) fn read(paths: &Paths, key: &Key) -> Result<Option<Self>, Failure> {
         let bytes = files::read(&paths.request()).map_err(Failure::new)?;
         let request = bytes.and_then(|bytes| serde_json::from_slice::<Self>(&bytes).ok());
-        let answered = Credential::stored(paths)?.map(|credential| credential.answers);
+        let answered = Credential::stored(paths)?.map(|credential| credential.request_nonce);
         Ok(request.filter(|request| {
             request.public_key == key.public_key() && answered.as_ref() != Some(&request.nonce)
         }))
@@ -106,7 +106,7 @@ pub(crate) struct Credential {
     /// At which plane it is of use. In the same file as the token, so that neither is there without the other.
     valid_for: String,
     /// Nonce of the request that it answers.
-    answers: String,
+    request_nonce: String,
     token: SecretText,
     pub(crate) issued_at: Timestamp,
     pub(crate) expires_at: Timestamp,

@@ -36,7 +36,10 @@ pub(super) async fn run(args: &TokenKeyArgs) -> Result<()> {
     let asked = embedded::asked::<Value>(&client, request.body(body.to_string().into_bytes())?);
     let mut keys = waiting(ASKING, asked).await?;
     // After the new key signs: before, they would enrol with the old one.
-    let signs = keys["signs"].as_str().unwrap_or_default().to_owned();
+    let signs = keys["signs"].as_str().map(str::to_owned).context(
+        "the key was replaced, but the response of the plane does not name the new key, so credentials of machines were not \
+         checked: run `capstan rotate token-key` of the version of the plane",
+    )?;
     let machines =
         waiting("taking back credentials of machines", enrol_again(&client, &signs, until)).await?;
     let text = match args.output {
