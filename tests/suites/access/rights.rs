@@ -129,6 +129,7 @@ async fn requests(script: &mut Script, warden: &Caller) {
     script.make(requests, body).await;
     let rules = json!([
         {"apiGroups": ["certificates.k8s.io"], "resources": ["certificatesigningrequests/approval", "certificatesigningrequests/status"], "verbs": ["patch"]},
+        {"apiGroups": ["certificates.k8s.io"], "resources": ["certificatesigningrequests"], "verbs": ["get"]},
     ]);
     let clusters = |kind: &str| format!("/apis/rbac.authorization.k8s.io/v1/{kind}");
     script.make(&clusters("clusterroles"), role("requests", rules)).await;
@@ -138,6 +139,8 @@ async fn requests(script: &mut Script, warden: &Caller) {
     let approve = format!("PATCH {requests}/warden/approval");
     let sign = format!("PATCH {requests}/warden/status");
     let failed = json!({"status": {"conditions": [{"type": "Failed", "status": "True"}]}});
+    // A real plane notices new rights a moment later: until then it rejects the patches for want of them.
+    script.expect(200, warden, &format!("GET {requests}/warden"), Value::Null).await;
     script.expect(403, warden, &approve, approved.clone()).await;
     script.expect(403, warden, &sign, failed).await;
     let rules = json!([
