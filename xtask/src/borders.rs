@@ -53,6 +53,8 @@ const BORDERS: &[Border] = &[
     of("capstan-template", &[]).never(IO).never_itself(&["serde"]),
     of("capstan-apiserver-schema", &[]).never(IO),
     of("capstan-apiserver-merge", &[]).never(IO),
+    of("capstan-apiserver-store", &["capstan-files", "capstan-text"])
+        .never_itself(&["hyper", "http", "rustls", "kube"]),
     of("capstan-api", &[]).never_itself(&["tokio", "rustls", "reqwest", "hyper"]),
     of("capstan-distro", &["capstan-api", "capstan-pki", "capstan-plan", "capstan-planner"]).never_itself(IO),
     of("capstan-components", &["capstan-api", "capstan-text"])
@@ -73,6 +75,7 @@ const BORDERS: &[Border] = &[
         &[
             "capstan-apiserver-merge",
             "capstan-apiserver-schema",
+            "capstan-apiserver-store",
             "capstan-files",
             "capstan-net",
             "capstan-pki",

@@ -43,7 +43,6 @@ mod listener_certificates;
 mod match_criteria;
 mod metrics;
 mod names;
-mod object;
 mod openapi;
 mod options;
 mod plane;
@@ -62,7 +61,6 @@ mod service;
 mod shutdown;
 mod start_error;
 mod status;
-mod store;
 mod table;
 mod tls;
 mod unread_body;
@@ -90,3 +88,5 @@ pub use store::{
     backup::{Backup, BackupError, PartialFile},
 };
 pub use tls::{Tls, TlsError};
+
+use capstan_apiserver_store::{self as store, object};

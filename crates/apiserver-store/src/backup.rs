@@ -38,7 +38,7 @@ const CHUNK: usize = 64 << 10;
 
 /// Files beside the store that belong into its backup, by their names there: without the keys no token of before would be
 /// valid again.
-pub(crate) fn own_files(storage: &Storage) -> Option<(String, PathBuf)> {
+pub fn own_files(storage: &Storage) -> Option<(String, PathBuf)> {
     match storage {
         Storage::Folder(folder) => Some((format!("{OWN}{TOKEN_KEYS}"), folder.join(TOKEN_KEYS))),
         Storage::Memory => None,
@@ -123,7 +123,7 @@ impl std::fmt::Debug for Backup {
 
 impl Backup {
     /// Of a store that serves.
-    pub(crate) fn of(
+    pub fn of(
         store: &Store,
         files: &BTreeMap<String, PathBuf>,
         taken: Timestamp,

@@ -17,7 +17,7 @@ use redb::{Database, StorageBackend, backends::InMemoryBackend};
 use serde_json::json;
 
 use super::*;
-use crate::store::GroupResource;
+use crate::GroupResource;
 
 const COMMITS: usize = 24;
 /// A disk writes this many bytes whole or not at all.

@@ -5,21 +5,21 @@ use std::{fmt, sync::Arc};
 /// A group and a plural: `apps` and `deployments`. The core group is the empty string. Versions do not take
 /// part: an object is stored once, whatever version it is asked for in.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct GroupResource(Arc<(String, String)>);
+pub struct GroupResource(Arc<(String, String)>);
 
 impl GroupResource {
     /// Names a resource.
-    pub(crate) fn new(group: &str, resource: &str) -> Self {
+    pub fn new(group: &str, resource: &str) -> Self {
         Self(Arc::new((group.to_owned(), resource.to_owned())))
     }
 
     /// The API group, empty for the core group.
-    pub(crate) fn group(&self) -> &str {
+    pub fn group(&self) -> &str {
         &self.0.0
     }
 
     /// The plural, as it stands in a URL.
-    pub(crate) fn resource(&self) -> &str {
+    pub fn resource(&self) -> &str {
         &self.0.1
     }
 }
@@ -42,18 +42,18 @@ impl fmt::Debug for GroupResource {
 
 /// Where one object is kept. The namespace is empty for what has none.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct Key {
+pub struct Key {
     /// The kind of thing.
-    pub(crate) resource: GroupResource,
+    pub resource: GroupResource,
     /// The namespace, or the empty string.
-    pub(crate) namespace: String,
+    pub namespace: String,
     /// The name.
-    pub(crate) name: String,
+    pub name: String,
 }
 
 impl Key {
     /// Names an object.
-    pub(crate) fn new(resource: GroupResource, namespace: &str, name: &str) -> Self {
+    pub fn new(resource: GroupResource, namespace: &str, name: &str) -> Self {
         Self { resource, namespace: namespace.to_owned(), name: name.to_owned() }
     }
 

@@ -4,16 +4,16 @@ use jiff::Timestamp;
 use serde_json::{Map, Value};
 
 /// The most that a request, or an object as JSON, may be. Patches could add to an object for ever otherwise.
-pub(crate) const MOST_BYTES: usize = 3 << 20;
+pub const MOST_BYTES: usize = 3 << 20;
 
 /// The metadata, if the object has any.
-pub(crate) fn metadata(object: &Value) -> Option<&Map<String, Value>> {
+pub fn metadata(object: &Value) -> Option<&Map<String, Value>> {
     object.get("metadata")?.as_object()
 }
 
 /// The metadata, made if it is absent. An object that is not a map is left alone by callers: the decoder
 /// has refused it.
-pub(crate) fn metadata_mut(object: &mut Value) -> &mut Map<String, Value> {
+pub fn metadata_mut(object: &mut Value) -> &mut Map<String, Value> {
     if !object.is_object() {
         *object = Value::Object(Map::new());
     }
@@ -27,47 +27,47 @@ pub(crate) fn metadata_mut(object: &mut Value) -> &mut Map<String, Value> {
 }
 
 /// A text of the metadata, empty if absent.
-pub(crate) fn meta_str<'a>(object: &'a Value, field: &str) -> &'a str {
+pub fn meta_str<'a>(object: &'a Value, field: &str) -> &'a str {
     metadata(object).and_then(|metadata| metadata.get(field)).and_then(Value::as_str).unwrap_or_default()
 }
 
 /// `metadata.name`, empty if absent.
-pub(crate) fn name(object: &Value) -> &str {
+pub fn name(object: &Value) -> &str {
     meta_str(object, "name")
 }
 
 /// `metadata.uid`, empty if absent.
-pub(crate) fn uid(object: &Value) -> &str {
+pub fn uid(object: &Value) -> &str {
     meta_str(object, "uid")
 }
 
 /// `kind`, empty if absent.
-pub(crate) fn kind(object: &Value) -> &str {
+pub fn kind(object: &Value) -> &str {
     object.get("kind").and_then(Value::as_str).unwrap_or_default()
 }
 
 /// `apiVersion`, empty if absent.
-pub(crate) fn api_version(object: &Value) -> &str {
+pub fn api_version(object: &Value) -> &str {
     object.get("apiVersion").and_then(Value::as_str).unwrap_or_default()
 }
 
 /// The group and version of an `apiVersion`.
-pub(crate) fn split_api_version(api_version: &str) -> (&str, &str) {
+pub fn split_api_version(api_version: &str) -> (&str, &str) {
     api_version.split_once('/').unwrap_or(("", api_version))
 }
 
 /// The `apiVersion` of a group and version.
-pub(crate) fn join_api_version(group: &str, version: &str) -> String {
+pub fn join_api_version(group: &str, version: &str) -> String {
     if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") }
 }
 
 /// `metadata.finalizers`.
-pub(crate) fn finalizers(object: &Value) -> Vec<&str> {
+pub fn finalizers(object: &Value) -> Vec<&str> {
     list(object, "finalizers").iter().filter_map(Value::as_str).collect()
 }
 
 /// Replaces `metadata.finalizers`; an empty list is left out.
-pub(crate) fn set_finalizers(object: &mut Value, finalizers: Vec<String>) {
+pub fn set_finalizers(object: &mut Value, finalizers: Vec<String>) {
     let metadata = metadata_mut(object);
     if finalizers.is_empty() {
         metadata.shift_remove("finalizers");
@@ -77,7 +77,7 @@ pub(crate) fn set_finalizers(object: &mut Value, finalizers: Vec<String>) {
 }
 
 /// `metadata.ownerReferences`.
-pub(crate) fn owner_references(object: &Value) -> &[Value] {
+pub fn owner_references(object: &Value) -> &[Value] {
     list(object, "ownerReferences")
 }
 
@@ -87,27 +87,27 @@ fn list<'a>(object: &'a Value, field: &str) -> &'a [Value] {
 }
 
 /// Whether the object is being deleted.
-pub(crate) fn is_terminating(object: &Value) -> bool {
+pub fn is_terminating(object: &Value) -> bool {
     metadata(object).and_then(|m| m.get("deletionTimestamp")).is_some_and(|at| !at.is_null())
 }
 
 /// A time as Kubernetes writes it: UTC, whole seconds.
-pub(crate) fn time(at: Timestamp) -> String {
+pub fn time(at: Timestamp) -> String {
     at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
 /// The value under a path of fields.
-pub(crate) fn at<'a>(object: &'a Value, path: &[&str]) -> Option<&'a Value> {
+pub fn at<'a>(object: &'a Value, path: &[&str]) -> Option<&'a Value> {
     path.iter().try_fold(object, |value, field| value.get(field))
 }
 
 /// The text under a path of fields, empty if absent.
-pub(crate) fn text<'a>(object: &'a Value, path: &[&str]) -> &'a str {
+pub fn text<'a>(object: &'a Value, path: &[&str]) -> &'a str {
     at(object, path).and_then(Value::as_str).unwrap_or_default()
 }
 
 /// Whether nothing in a value lies below more than so many lists and maps.
-pub(crate) fn is_no_deeper(value: &Value, levels: usize) -> bool {
+pub fn is_no_deeper(value: &Value, levels: usize) -> bool {
     let inside = |value| is_no_deeper(value, levels - 1);
     match value {
         Value::Array(items) => levels > 0 && items.iter().all(inside),
@@ -116,7 +116,7 @@ pub(crate) fn is_no_deeper(value: &Value, levels: usize) -> bool {
     }
 }
 /// Writes numbers as upstream does: `2.0` and `2e0` are 2 to whoever reads them again.
-pub(crate) fn settle_numbers(value: &mut Value) {
+pub fn settle_numbers(value: &mut Value) {
     // Beyond this, floats and integers are not each other's equals.
     const EXACT: f64 = 9_007_199_254_740_992.0;
     match value {

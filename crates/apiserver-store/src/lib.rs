@@ -7,7 +7,7 @@
 //!
 //! Nothing in here knows what the objects mean: no kinds, no selectors, no HTTP.
 
-pub(crate) mod backup;
+pub mod backup;
 #[cfg(test)]
 mod fault_tests;
 mod file;
@@ -15,6 +15,7 @@ mod format;
 mod index;
 mod key;
 mod log;
+pub mod object;
 mod seal;
 mod stored;
 #[cfg(test)]
@@ -35,14 +36,14 @@ use capstan_text::health::Health;
 use serde_json::Value;
 use tokio::sync::{oneshot, watch};
 
-pub(crate) use index::{Batch, Keys, Listing};
-pub(crate) use key::{GroupResource, Key};
-pub(crate) use stored::Stored;
+pub use index::{Batch, Keys, Listing};
+pub use key::{GroupResource, Key};
+pub use stored::Stored;
 
 use crate::object::MOST_BYTES;
 
 /// The file with the keys of tokens in the folder of a store. Who writes it knows what is in it.
-pub(crate) const TOKEN_KEYS: &str = "service-account.key";
+pub const TOKEN_KEYS: &str = "service-account.key";
 use index::State;
 
 /// Where the store keeps its file.
@@ -56,7 +57,7 @@ pub enum Storage {
 
 /// What happened to an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Change {
+pub enum Change {
     /// The object was created.
     Created,
     /// The object was changed.
@@ -67,15 +68,15 @@ pub(crate) enum Change {
 
 /// One committed write.
 #[derive(Debug)]
-pub(crate) struct Event {
+pub struct Event {
     /// The revision of the write: unique and increasing.
-    pub(crate) revision: u64,
+    pub revision: u64,
     /// What happened.
-    pub(crate) change: Change,
+    pub change: Change,
     /// The object after the write; of a deletion, its last state under the deletion's revision.
-    pub(crate) object: Arc<Stored>,
+    pub object: Arc<Stored>,
     /// The object before the write.
-    pub(crate) previous: Option<Arc<Stored>>,
+    pub previous: Option<Arc<Stored>>,
 }
 
 impl Event {
@@ -89,7 +90,7 @@ impl Event {
 
 /// What a write expects to find under its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Expect {
+pub enum Expect {
     /// The object does not exist.
     Absent,
     /// The object is at this revision.
@@ -98,7 +99,7 @@ pub(crate) enum Expect {
 
 /// What a write does.
 #[derive(Debug)]
-pub(crate) enum Action {
+pub enum Action {
     /// Stores this object; the writer stamps its resourceVersion.
     Put(Value),
     /// Removes the object.
@@ -107,21 +108,21 @@ pub(crate) enum Action {
 
 /// One write, on condition.
 #[derive(Debug)]
-pub(crate) struct Write {
+pub struct Write {
     /// Which object.
-    pub(crate) key: Key,
+    pub key: Key,
     /// What must be there now.
-    pub(crate) expect: Expect,
+    pub expect: Expect,
     /// What to do.
-    pub(crate) action: Action,
+    pub action: Action,
     /// Other objects that must still be at these revisions: a namespace that must not have begun to
     /// terminate, a CRD that must not have gone.
-    pub(crate) guards: Vec<(Key, u64)>,
+    pub guards: Vec<(Key, u64)>,
 }
 
 /// Why a write did not happen.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum WriteError {
+pub enum WriteError {
     /// The object, or one of the guards, is not at the expected revision: read again and retry.
     #[error("the object has been modified")]
     Conflict,
@@ -192,7 +193,7 @@ impl From<redb::Error> for OpenError {
 }
 
 /// Called on the writer thread with what has been committed, before anybody else can see it.
-pub(crate) type Observer = Box<dyn Fn(&[Arc<Event>]) + Send>;
+pub type Observer = Box<dyn Fn(&[Arc<Event>]) + Send>;
 
 type Reply = oneshot::Sender<Result<Arc<Stored>, WriteError>>;
 
@@ -208,7 +209,7 @@ enum Job {
 type LastFailure = Arc<Mutex<Option<Arc<OpenError>>>>;
 
 /// The store. Cheap to share; reads never wait for the disk.
-pub(crate) struct Store {
+pub struct Store {
     state: Arc<RwLock<State>>,
     jobs: Mutex<Option<mpsc::Sender<Job>>>,
     thread: Mutex<Option<thread::JoinHandle<()>>>,
@@ -222,7 +223,7 @@ impl Store {
     ///
     /// # Errors
     /// If the file cannot be opened, locked or read.
-    pub(crate) fn open(storage: &Storage, history: usize) -> Result<Opened, OpenError> {
+    pub fn open(storage: &Storage, history: usize) -> Result<Opened, OpenError> {
         let (log, state) = log::Log::open(storage, history)?;
         Ok(Opened { state: Arc::new(RwLock::new(state)), log })
     }
@@ -231,7 +232,7 @@ impl Store {
     ///
     /// # Errors
     /// See [`WriteError`].
-    pub(crate) async fn write(&self, write: Write) -> Result<Arc<Stored>, WriteError> {
+    pub async fn write(&self, write: Write) -> Result<Arc<Stored>, WriteError> {
         let (reply, answer) = oneshot::channel();
         {
             let jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
@@ -244,32 +245,32 @@ impl Store {
     }
 
     /// The object under this key, if there is one.
-    pub(crate) fn get(&self, key: &Key) -> Option<Arc<Stored>> {
+    pub fn get(&self, key: &Key) -> Option<Arc<Stored>> {
         self.read().get(key)
     }
 
     /// The last revision that readers can see.
-    pub(crate) fn revision(&self) -> u64 {
+    pub fn revision(&self) -> u64 {
         self.read().revision()
     }
 
     /// All objects of a resource, or those of one namespace, in order of namespace and name.
-    pub(crate) fn list(&self, resource: &GroupResource, namespace: Option<&str>) -> Listing {
+    pub fn list(&self, resource: &GroupResource, namespace: Option<&str>) -> Listing {
         self.read().list(resource, namespace)
     }
 
     /// How many objects of a resource are in a namespace. Kept, not counted.
-    pub(crate) fn count(&self, resource: &GroupResource, namespace: &str) -> usize {
+    pub fn count(&self, resource: &GroupResource, namespace: &str) -> usize {
         self.read().count(resource, namespace)
     }
 
     /// Keeps an index of a resource from now on, for [`Self::list_by`].
-    pub(crate) fn index(&self, resource: &GroupResource, keys: Keys) {
+    pub fn index(&self, resource: &GroupResource, keys: Keys) {
         self.state.write().unwrap_or_else(PoisonError::into_inner).index(resource, keys);
     }
 
     /// Objects of a resource with one of these keys of its index, in order of namespace and name.
-    pub(crate) fn list_by(
+    pub fn list_by(
         &self,
         resource: &GroupResource,
         namespace: Option<&str>,
@@ -279,7 +280,7 @@ impl Store {
     }
 
     /// The same list as it was at an earlier revision; nothing if that is beyond the window.
-    pub(crate) fn list_at(
+    pub fn list_at(
         &self,
         resource: &GroupResource,
         namespace: Option<&str>,
@@ -289,18 +290,18 @@ impl Store {
     }
 
     /// Every object there is, of any kind.
-    pub(crate) fn everything(&self) -> Listing {
+    pub fn everything(&self) -> Listing {
         self.read().everything()
     }
 
     /// Every object in a namespace, of any kind.
-    pub(crate) fn in_namespace(&self, namespace: &str) -> Vec<Arc<Stored>> {
+    pub fn in_namespace(&self, namespace: &str) -> Vec<Arc<Stored>> {
         self.read().in_namespace(namespace)
     }
 
     /// What happened to a resource (or, with none, to anything) after a revision, in order; nothing if
     /// that is beyond the window.
-    pub(crate) fn events_after(
+    pub fn events_after(
         &self,
         resource: Option<&GroupResource>,
         revision: u64,
@@ -310,7 +311,7 @@ impl Store {
     }
 
     /// Changes whenever something happened to the resource (or, with none, to anything).
-    pub(crate) fn subscribe(&self, resource: Option<&GroupResource>) -> watch::Receiver<u64> {
+    pub fn subscribe(&self, resource: Option<&GroupResource>) -> watch::Receiver<u64> {
         match resource {
             None => self.read().subscribe_all(),
             Some(resource) => self.state.write().unwrap_or_else(PoisonError::into_inner).subscribe(resource),
@@ -319,7 +320,7 @@ impl Store {
 
     /// Whether the store takes writes. A full disk is looked at again by the writer, so that a store without other
     /// writes is found to have recovered. After any other error only a new start reads what the file holds.
-    pub(crate) fn health(&self) -> Health {
+    pub fn health(&self) -> Health {
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
         if thread.as_ref().is_none_or(thread::JoinHandle::is_finished) {
             return Health::NeedsRestart("the writer of the store has ended".to_owned());
@@ -345,7 +346,7 @@ impl Store {
     }
 
     /// Stops the writer once it has done what it was given. Later writes fail.
-    pub(crate) fn close(&self) {
+    pub fn close(&self) {
         drop(self.jobs.lock().unwrap_or_else(PoisonError::into_inner).take());
         if let Some(thread) = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take() {
             let _ = thread.join();
@@ -366,14 +367,14 @@ impl Drop for Store {
 }
 
 /// A store that has been read but does not take writes yet.
-pub(crate) struct Opened {
+pub struct Opened {
     state: Arc<RwLock<State>>,
     log: log::Log,
 }
 
 impl Opened {
     /// Every object there is, before any write.
-    pub(crate) fn everything(&self) -> Listing {
+    pub fn everything(&self) -> Listing {
         self.state.read().unwrap_or_else(PoisonError::into_inner).everything()
     }
 
@@ -381,7 +382,7 @@ impl Opened {
     ///
     /// # Errors
     /// If no thread can be started.
-    pub(crate) fn start(self, observer: Observer) -> Result<Store, OpenError> {
+    pub fn start(self, observer: Observer) -> Result<Store, OpenError> {
         let (jobs, queue) = mpsc::channel();
         let (last_failure, has_probe) = (LastFailure::default(), Arc::new(AtomicBool::new(false)));
         let reports =

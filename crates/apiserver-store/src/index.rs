@@ -14,26 +14,26 @@ use super::{Change, Event, GroupResource, Key, Stored};
 
 /// A list and the revision it is true at.
 #[derive(Debug)]
-pub(crate) struct Listing {
+pub struct Listing {
     /// In order of namespace and name.
-    pub(crate) items: Vec<Arc<Stored>>,
+    pub items: Vec<Arc<Stored>>,
     /// The revision.
-    pub(crate) revision: u64,
+    pub revision: u64,
 }
 
 /// A run of events.
 #[derive(Debug)]
-pub(crate) struct Batch {
+pub struct Batch {
     /// In order of revision.
-    pub(crate) events: Vec<Arc<Event>>,
+    pub events: Vec<Arc<Event>>,
     /// All that happened up to this revision is in the batch, or was asked to be left out.
-    pub(crate) through: u64,
+    pub through: u64,
 }
 
 type Name = (String, String);
 
 /// Says under which keys an object is found.
-pub(crate) type Keys = fn(&Stored) -> Vec<String>;
+pub type Keys = fn(&Stored) -> Vec<String>;
 
 /// Names of objects by keys that are computed from them.
 struct Index {

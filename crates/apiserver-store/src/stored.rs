@@ -15,31 +15,32 @@ use crate::object;
 
 /// One version of one object.
 #[derive(Debug)]
-pub(crate) struct Stored {
+pub struct Stored {
     /// Which object.
-    pub(crate) key: Key,
+    pub key: Key,
     /// The revision that wrote it; also in its `metadata.resourceVersion`.
-    pub(crate) revision: u64,
+    pub revision: u64,
     /// The object, as a tree.
-    pub(crate) value: Tree,
+    pub value: Tree,
     /// The object, serialised.
-    pub(crate) json: Bytes,
+    pub json: Bytes,
     terminating: OnceLock<bool>,
 }
 
 impl Stored {
-    pub(crate) fn new(key: Key, revision: u64, json: Bytes) -> Self {
+    /// An object as the writer committed it, under the revision of the write.
+    pub fn new(key: Key, revision: u64, json: Bytes) -> Self {
         let value = Tree { json: json.clone(), kept: OnceLock::new() };
         Self { key, revision, value, json, terminating: OnceLock::new() }
     }
 
     /// Whether it is being deleted: asked of its namespace and its CRD at every creation.
-    pub(crate) fn is_terminating(&self) -> bool {
+    pub fn is_terminating(&self) -> bool {
         *self.terminating.get_or_init(|| object::is_terminating(&self.value.head()))
     }
 
     /// The version it is stored in.
-    pub(crate) fn api_version(&self) -> Cow<'_, str> {
+    pub fn api_version(&self) -> Cow<'_, str> {
         // It comes first in what this server writes.
         let first = self.json.strip_prefix(br#"{"apiVersion":""#).and_then(|rest| {
             let end = rest.iter().position(|byte| matches!(byte, b'"' | b'\\'))?;
@@ -54,14 +55,14 @@ impl Stored {
 
 /// An object as a tree. By itself it is made when it is first looked at and then kept, which is for the few objects
 /// that are looked at again and again: roles, webhooks, namespaces.
-pub(crate) struct Tree {
+pub struct Tree {
     json: Bytes,
     kept: OnceLock<Box<Value>>,
 }
 
 impl Tree {
     /// The tree, not to be kept: for objects of which there are many.
-    pub(crate) fn once(&self) -> Cow<'_, Value> {
+    pub fn once(&self) -> Cow<'_, Value> {
         match self.kept.get() {
             Some(kept) => Cow::Borrowed(kept),
             None => Cow::Owned(self.parsed()),
@@ -70,7 +71,7 @@ impl Tree {
 
     /// No more of it than metadata, without managed fields and annotations; not kept either. Costs a fraction of the
     /// whole.
-    pub(crate) fn head(&self) -> Cow<'_, Value> {
+    pub fn head(&self) -> Cow<'_, Value> {
         match self.kept.get() {
             Some(kept) => Cow::Borrowed(kept),
             None => {
@@ -142,7 +143,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::store::GroupResource;
+    use crate::GroupResource;
 
     fn stored(value: &Value) -> Stored {
         Stored::new(Key::new(GroupResource::new("", "x"), "", "a"), 1, value.to_string().into())
