@@ -4,13 +4,12 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use crate::kinds::{NAMESPACE, TrialKind};
-use crate::play::{NAME, Request};
+use crate::play::{APPLY, NAME, Request};
 
 const JSON: &str = "application/json";
 const MERGE: &str = "application/merge-patch+json";
 const JSON_PATCH: &str = "application/json-patch+json";
 const STRATEGIC: &str = "application/strategic-merge-patch+json";
-const APPLY: &str = "application/apply-patch+yaml";
 
 /// A handful of requests. The first one makes the object, as a rule.
 pub(crate) fn sequence(kind: &TrialKind) -> impl Strategy<Value = Vec<Request>> + use<> {
