@@ -9,11 +9,10 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
-use capstan_testkit::eventually;
+use capstan_api::conditions::ConditionStatus;
 use capstan_tests::{Cluster, K3S, Yard};
 use serde_json::{Value, json};
 
-const DEADLINE: Duration = Duration::from_secs(900);
 const CORE: &str = "cluster.x-k8s.io/v1beta2";
 /// Where k3s keeps the volumes of its local storage class.
 const STORED: &str = "/var/lib/rancher/k3s/storage/pvc-1/data";
@@ -38,12 +37,15 @@ async fn machines_with_data_survive_power_cuts_and_partitions() {
 
     // The worker loses its power, until its health check has failed and the manager was killed.
     yard.machine(&worker).unwrap().pull_the_plug().await.unwrap();
-    until_unhealthy(&yard, &before_machine(&before, &worker)).await.unwrap();
+    let cluster = yard.cluster("kept");
+    cluster.until_condition(&worker, "HealthCheckSucceeded", ConditionStatus::False).await.unwrap();
+    cluster.until_condition(&worker, "AgentConnected", ConditionStatus::False).await.unwrap();
     log("the worker without power is unhealthy");
     yard.kill_and_restart().await.unwrap();
     is_kept(&yard, 30).await.unwrap();
     yard.machine(&worker).unwrap().start().await.unwrap();
     is_as_before(&yard, &before, &worker).await.unwrap();
+    yard.cluster("kept").until_condition(&worker, "AgentConnected", ConditionStatus::True).await.unwrap();
     log("the worker is back");
 
     // The only server does, and nothing is known of any Node meanwhile.
@@ -81,10 +83,6 @@ async fn worker_host(cluster: &Cluster<'_>) -> Result<String> {
     Ok(worker.1.host)
 }
 
-fn before_machine(kept: &std::collections::BTreeMap<String, capstan_tests::Kept>, host: &str) -> String {
-    kept.iter().find(|(_, kept)| kept.host == host).unwrap().0.clone()
-}
-
 /// A health check of all machines, as impatient as it can be.
 async fn watch_over(cluster: &Cluster<'_>) -> Result<()> {
     cluster
@@ -102,17 +100,6 @@ async fn watch_over(cluster: &Cluster<'_>) -> Result<()> {
             },
         }))
         .await
-}
-
-async fn until_unhealthy(yard: &Yard, machine: &str) -> Result<()> {
-    let machines = capstan_tests::namespaced(&yard.client(), "default", CORE, "Machine");
-    eventually(DEADLINE, "the health check to fail", async || {
-        let machine = machines.get(machine).await?;
-        let healthy = capstan_tests::condition(&machine, "HealthCheckSucceeded");
-        ensure!(healthy == Some("False"), "{}", machine.data["status"]["conditions"]);
-        Ok(())
-    })
-    .await
 }
 
 /// No Machine is deleted and no host is released, at any look for so long.

@@ -6,6 +6,7 @@
 use std::time::Instant;
 
 use anyhow::{Context as _, Result, ensure};
+use capstan_api::conditions::ConditionStatus;
 use capstan_testkit::TestMachine;
 use capstan_tests::{Cluster, K3S, Yard};
 use k8s_openapi::api::core::v1::Secret;
@@ -22,6 +23,9 @@ async fn a_cluster_of_two_is_made_changed_in_place_and_deleted() {
     cluster.until_ready(2, K3S[0]).await.unwrap();
     eprintln!("the cluster stands after {:.1} s", began.elapsed().as_secs_f64());
     cluster.run_pods().await.unwrap();
+    for host in ["first", "second"] {
+        cluster.until_condition(host, "AgentConnected", ConditionStatus::True).await.unwrap();
+    }
     let before = cluster.kept().await.unwrap();
 
     // A configuration that restarts k3s on the server, and is nothing to the worker.

@@ -206,6 +206,8 @@ fn bootstrap() -> GroupAccess {
     let mut everywhere = looked_after(BOOTSTRAP, &["capstanconfigs"], &[]);
     everywhere.extend([
         rule(CORE, &["clusters", "machines"], &[&READ]),
+        // Whether its agent is connected.
+        rule(CORE, &["machines/status"], &[&["patch"]]),
         rule(AGENT, &["machinereports"], &[&READ, &["create", "patch", "delete"]]),
         plane_name(),
         // Who has enrolled, and who was refused.
@@ -223,7 +225,8 @@ fn bootstrap() -> GroupAccess {
             rule("", &["serviceaccounts/token"], &[&["create"]]),
             // Watched, too: when rights of a machine are widened, the manager takes them back at once.
             rule(RBAC, &["roles", "rolebindings"], &[&made, &["list", "watch"]]),
-            rule(COORDINATION, &["leases"], &[&made, &["update"]]),
+            // Watched, too: heartbeats tell which machines are connected.
+            rule(COORDINATION, &["leases"], &[&made, &["update", "list", "watch"]]),
             // Machines are given this; whoever gives it must hold it.
             rule(AGENT, &["machinereports/status"], &[&["get", "update", "patch"]]),
         ],

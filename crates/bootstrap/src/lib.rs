@@ -13,6 +13,7 @@
 //! what wakes it, `observe` reads, `decide` and `status` are pure, `act` writes.
 
 mod capstanconfig;
+mod contact;
 mod enrolment;
 mod names;
 mod this_plane;
@@ -21,7 +22,9 @@ mod verified_objects;
 
 use capstan_artifacts::Software;
 use capstan_controller::{Caches, Scope, run};
+use futures::stream::select;
 use std::future::Future;
+use std::sync::Arc;
 
 pub use capstanconfig::Bootstrap;
 use capstanconfig::triggers;
@@ -45,7 +48,11 @@ pub async fn run(
     scope: Scope,
     stop: impl Future<Output = ()> + Send + Sync + 'static,
 ) {
-    let (configs, woken) = (caches.of(), triggers::configs(&caches, &scope));
+    let heard = Arc::new(contact::Heard::default());
+    let woken =
+        select(triggers::configs(&caches, &scope), contact::triggers::configs(&caches, &scope, &heard));
+    let configs = caches.of();
     let caches = caches.written_as("capstan-bootstrap");
-    run::run(Bootstrap::new(caches, plane, software), configs, scope, woken, stop).await;
+    let bootstrap = Bootstrap::new(caches, plane, software).hearing(heard);
+    run::run(bootstrap, configs, scope, woken, stop).await;
 }

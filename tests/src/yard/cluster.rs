@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail, ensure};
+use capstan_api::conditions::{self, ConditionStatus};
 use capstan_api::controlplane::CapstanControlPlane;
 use capstan_api::core::{Machine, MachineDeployment};
 use capstan_testkit::{eventually, kubectl};
@@ -160,6 +161,18 @@ impl<'a> Cluster<'a> {
     pub async fn machines(&self) -> Result<Vec<Machine>> {
         let all = self.yard.api::<Machine>().list(&ListParams::default()).await?;
         Ok(all.items.into_iter().filter(|machine| machine.spec.cluster_name == self.name).collect())
+    }
+
+    /// Waits for a condition of the Machine on a Host.
+    pub async fn until_condition(&self, host: &str, kind: &str, status: ConditionStatus) -> Result<()> {
+        let what = format!("{kind} of the Machine on {host} to be {status:?}");
+        eventually(DEADLINE, &what, async || {
+            let machine = self.machine_on(host).await?;
+            let found = conditions::get(&machine, kind);
+            ensure!(found.is_some_and(|found| found.status == status), "{found:?}");
+            Ok(())
+        })
+        .await
     }
 
     /// The Machine on a Host.

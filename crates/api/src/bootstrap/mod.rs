@@ -12,6 +12,15 @@ crate::status_conditions!(CapstanConfigStatus);
 /// Condition of a CapstanConfig: the agent on the machine has its own credential.
 pub const AGENT_ENROLLED: &str = "AgentEnrolled";
 
+/// Condition of a Machine: its agent contacts the management plane. Not set before the first heartbeat.
+pub const AGENT_CONNECTED: &str = "AgentConnected";
+
+/// Reasons of [`AGENT_CONNECTED`] when it is true. When it is false, the reason is a cause of [`crate::wait`].
+pub mod connection_reasons {
+    /// The agent contacts the management plane.
+    pub const CONNECTED: &str = "Connected";
+}
+
 /// Reasons of [`AGENT_ENROLLED`] when it is true. When it is false, the reason is a cause of [`crate::wait`].
 pub mod enrolment_reasons {
     /// The agent has a client certificate.

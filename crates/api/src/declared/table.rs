@@ -218,7 +218,7 @@ static CONTROLLERS: &[Controller] = &[
         name: "bootstrap",
         group: "bootstrap",
         managers: &["capstan-bootstrap"],
-        reads: &["Cluster", "Machine"],
+        reads: &["Cluster"],
         writes: &[
             Output::all(
                 "CapstanConfig",
@@ -233,6 +233,7 @@ static CONTROLLERS: &[Controller] = &[
                     "status.observedGeneration",
                 ],
             ),
+            Output::all("Machine", &["status.conditions[AgentConnected]"]),
             Output::all("MachineReport", &["metadata", "spec"]),
             Output::all("Secret", &["metadata", "data", "type"])
                 .of("bootstrap data and enrolment of a machine"),

@@ -114,6 +114,11 @@ causes! {
     WAITING_FOR_AGENT = Cause::new("WaitingForMachine", Owner::Agent).on("AgentEnrolled");
     /// The agent obeys another management plane, or this one at another address, and is told to follow.
     WAITING_FOR_MACHINE_TO_FOLLOW = Cause::new("WaitingForMachineToFollow", Owner::Infrastructure);
+    /// The agent has missed its heartbeats.
+    AGENT_SILENT = Cause::person(
+        "AgentSilent",
+        "check power and network of the machine, and run `capstan-agent explain` on it",
+    );
     /// The machine has asked for a credential and has not got it yet.
     WAITING_FOR_CREDENTIAL = Cause::new("WaitingForCredential", Owner::Bootstrap);
     /// The machine has asked for a credential that it may not have.

@@ -1,7 +1,8 @@
 //! CapstanConfig: a machine's identity, the Secret it starts with, and its enrolment.
 //!
 //! Reads: the CapstanConfig, its Machine, its Cluster, the plan key of that, and what [`enrolment`](crate::enrolment)
-//! reads. Writes: identity and status of the CapstanConfig, the Secret with the bootstrap data, and what enrolment writes.
+//! reads. Writes: identity and status of the CapstanConfig, the Secret with the bootstrap data, and what enrolment and
+//! [`contact`](crate::contact) write.
 //!
 //! Phases: one write after the other, each decided on what is there then. Pause; what is to be done about enrolment and
 //! about the data; one step of either; and status, once there is nothing left to do.
@@ -14,7 +15,9 @@ pub(crate) mod triggers;
 
 pub(crate) use observe::Seen;
 
-use capstan_api::bootstrap::CapstanConfig;
+use capstan_api::bootstrap::{AGENT_CONNECTED, CapstanConfig};
+use capstan_api::conditions::set;
+use capstan_api::core::Machine;
 use capstan_artifacts::Software;
 use capstan_controller::error::{Error, Result};
 use capstan_controller::events::{Events, Tone};
@@ -28,6 +31,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use crate::PlaneAddress;
+use crate::contact::{self, Heard};
 use crate::enrolment::{self, EnrolmentStep};
 use crate::this_plane::PlanKeys;
 use crate::verified_objects::VerifiedObjects;
@@ -47,6 +51,8 @@ pub struct Bootstrap {
     pub(crate) plan_keys: PlanKeys,
     /// Which plane it is, whatever its address.
     pub(crate) name: PlaneName,
+    /// The heartbeats of machines.
+    heard: Arc<Heard>,
 }
 
 impl Bootstrap {
@@ -55,7 +61,12 @@ impl Bootstrap {
     pub fn new(caches: Caches, plane: PlaneAddress, software: Software) -> Self {
         let name = PlaneName::of(caches.client().clone());
         let (verified_objects, plan_keys) = (VerifiedObjects::default(), PlanKeys::default());
-        Self { caches, plane, software, verified_objects, plan_keys, name }
+        Self { caches, plane, software, verified_objects, plan_keys, name, heard: Arc::default() }
+    }
+
+    /// With heartbeats that something else takes note of.
+    pub(crate) fn hearing(self, heard: Arc<Heard>) -> Self {
+        Self { heard, ..self }
     }
 
     pub(crate) fn client(&self) -> &Client {
@@ -113,7 +124,9 @@ impl Reconciler for Bootstrap {
                 (Decision::HandOut, EnrolmentStep::Rest) => Box::pin(self.hand_out(&config, &seen)).await?,
                 (Decision::Followed, EnrolmentStep::Rest) => self.followed(&seen).await?,
                 (_, EnrolmentStep::Rest) => {
-                    return self.tell(&configs, &config, &data, &enrolment, now).await;
+                    let again = self.tell(&configs, &config, &data, &enrolment, now).await?;
+                    self.tell_contact(&config, seen.machine.as_deref(), now).await?;
+                    return Ok(again);
                 }
                 (_, step) => Box::pin(self.take(step, &seen)).await?,
             }
@@ -159,5 +172,24 @@ impl Bootstrap {
             events.tell(config, Tone::Normal, reason, message, now).await;
         }
         Ok(decide::again(data, enrolment.again, now))
+    }
+
+    /// Says on the Machine whether its agent contacts the management plane, if that is known.
+    async fn tell_contact(
+        &self,
+        config: &CapstanConfig,
+        machine: Option<&Machine>,
+        now: Timestamp,
+    ) -> Result<()> {
+        let namespace = config.namespace().unwrap_or_default();
+        let contact = self.heard.contact(&(namespace.clone(), config.name_any()), now);
+        let Some((machine, condition)) =
+            machine.and_then(|machine| Some((machine, contact::condition(machine, contact)?)))
+        else {
+            return Ok(());
+        };
+        let mut updated = machine.clone();
+        set(&mut updated, condition, now);
+        Patcher::new(self.api::<Machine>(&namespace), machine).finish(&updated, &[AGENT_CONNECTED]).await
     }
 }

@@ -98,6 +98,11 @@ pub(crate) fn handoffs(world: &World) -> Vec<HandOff> {
             .done_by("AgentEnrolled")
             .says(&["AgentEnrolled"])
             .only_if(condition(&world.bootstrap, "AgentEnrolled").is_some()),
+        // Only while it is silent.
+        HandOffStep::of("agent connected", Owner::Agent, &world.machine)
+            .done_by("AgentConnected")
+            .says(&["AgentConnected"])
+            .only_if(is_false(&world.machine, "AgentConnected")),
         HandOffStep::of("control plane initialized", Owner::ControlPlane, &world.control_plane)
             .done(world.cluster["status"]["initialization"]["controlPlaneInitialized"] == true)
             .says(&["Initialized", "Available"])
@@ -106,10 +111,7 @@ pub(crate) fn handoffs(world: &World) -> Vec<HandOff> {
         HandOffStep::of("healed in place", Owner::ControlPlane, &world.machine)
             .done_by("HealedInPlace")
             .says(&["HealedInPlace"])
-            .only_if(
-                condition(&world.machine, "HealedInPlace")
-                    .is_some_and(|condition| condition["status"] == "False"),
-            ),
+            .only_if(is_false(&world.machine, "HealedInPlace")),
         HandOffStep::of("plan written", Owner::ControlPlane, &world.bootstrap)
             .done_by("Planned")
             .says(&["Planned"])
@@ -126,6 +128,10 @@ pub(crate) fn handoffs(world: &World) -> Vec<HandOff> {
     steps.retain(|step| step.is_on_the_way);
     let waiting = steps.iter().position(|step| !step.is_done);
     steps.into_iter().enumerate().map(|(index, step)| step.into_handoff(index, waiting)).collect()
+}
+
+fn is_false(object: &Value, kind: &str) -> bool {
+    condition(object, kind).is_some_and(|condition| condition["status"] == "False")
 }
 
 /// The hand-off that waits.
@@ -269,7 +275,7 @@ mod tests {
     #[test]
     fn each_hand_off_can_be_the_one_that_waits() {
         type Change = fn(&mut World);
-        let cases: [(&str, &str, &str, Change); 9] = [
+        let cases: [(&str, &str, &str, Change); 10] = [
             ("cluster infrastructure", "NoHosts", "you: add a host (capstan host add), or a HostPool", |w| {
                 w.cluster["status"]["initialization"] = json!({});
                 w.infrastructure = with("HostCluster", &[("Ready", "False", "NoHosts", "none")]);
@@ -283,6 +289,18 @@ mod tests {
                 w.bootstrap =
                     with("CapstanConfig", &[("AgentEnrolled", "False", "WaitingForMachine", "no request")]);
             }),
+            (
+                "agent connected",
+                "AgentSilent",
+                "you: check power and network of the machine, and run `capstan-agent explain` on it",
+                |w| {
+                    w.machine["status"]["conditions"] = with(
+                        "",
+                        &[("AgentConnected", "False", "AgentSilent", "since noon")],
+                    )["status"]["conditions"]
+                        .clone();
+                },
+            ),
             ("control plane initialized", "", "control plane provider", |w| {
                 w.cluster["status"]["initialization"]["controlPlaneInitialized"] = json!(false);
             }),

@@ -1,0 +1,61 @@
+//! The condition `AgentConnected` of a Machine. Pure.
+
+use capstan_api::bootstrap::{AGENT_CONNECTED, connection_reasons as reasons};
+use capstan_api::conditions::{NewCondition, has, is_true};
+use capstan_api::core::Machine;
+use capstan_api::wait::{Wait, causes};
+
+use super::Contact;
+
+/// What is to be said; nothing if that is not known, or was said already.
+pub(crate) fn condition(machine: &Machine, contact: Contact) -> Option<NewCondition> {
+    let was_connected = is_true(machine, AGENT_CONNECTED);
+    match contact {
+        Contact::Unknown => None,
+        Contact::Connected => Some(NewCondition::new(AGENT_CONNECTED, true, reasons::CONNECTED)),
+        // The time was found out by the process that has said so.
+        Contact::Silent(_) if has(machine, AGENT_CONNECTED) && !was_connected => None,
+        Contact::Silent(last) => {
+            let message = format!("The agent has not contacted the management plane since {}", seconds(last));
+            Some(Wait::new(&causes::AGENT_SILENT, message).condition(AGENT_CONNECTED))
+        }
+    }
+}
+
+/// Nobody needs fractions of a second.
+fn seconds(time: jiff::Timestamp) -> jiff::Timestamp {
+    jiff::Timestamp::from_second(time.as_second()).unwrap_or(time)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use capstan_api::conditions::set;
+    use jiff::Timestamp;
+    use serde_json::json;
+
+    #[test]
+    fn silence_is_told_once_with_the_last_contact() {
+        let machine = json!({"apiVersion": "x/v1", "kind": "Machine", "metadata": {"name": "web-0"}, "spec": {
+            "clusterName": "c", "bootstrap": {}, "infrastructureRef": {"apiGroup": "g", "kind": "K", "name": "n"}}});
+        let mut machine: Machine = serde_json::from_value(machine).expect("a Machine");
+        let at = |second| Timestamp::from_second(second).expect("a time");
+        assert_eq!(condition(&machine, Contact::Unknown), None);
+        let silent = "The agent has not contacted the management plane since 1970-01-01T00:16:40Z";
+        for (contact, expected) in [
+            (Contact::Connected, Some(("Connected", ""))),
+            (Contact::Silent(at(1000)), Some(("AgentSilent", silent))),
+            // As after a restart of the manager.
+            (Contact::Unknown, None),
+            (Contact::Silent(at(2000)), None),
+            (Contact::Connected, Some(("Connected", ""))),
+        ] {
+            let said = condition(&machine, contact);
+            let words = said.as_ref().map(|said| (said.reason.as_ref(), said.message.as_ref()));
+            assert_eq!(words, expected, "{contact:?}");
+            if let Some(said) = said {
+                set(&mut machine, said, at(0));
+            }
+        }
+    }
+}
