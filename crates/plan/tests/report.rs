@@ -57,6 +57,7 @@ fn full() -> Report {
             cpus: Some(2),
             memory_bytes: Some(1 << 30),
         }),
+        problem: Some("the journal cannot be written".into()),
         ledger: Some(Ledger {
             total: 3,
             items: vec![

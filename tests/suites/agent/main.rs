@@ -76,6 +76,7 @@ async fn everything(kubeconfig: &Path) {
     works(&stage).await;
     hostile::with_the_credential(&stage).await;
     survives(&stage).await;
+    tells_of_its_problems(&stage).await;
     explains_and_resets(&stage).await;
 }
 
@@ -263,6 +264,34 @@ async fn survives(stage: &Stage) {
     let second = stage.run(&["reset", "--output", "json"]).await;
     assert!(!second.status.success());
     assert!(String::from_utf8_lossy(&second.stderr).contains("in use by another agent"));
+}
+
+/// Without its journal the agent can do nothing. Its report says why, and what it said before stays.
+async fn tells_of_its_problems(stage: &Stage) {
+    let journal = stage.at("/var/lib/capstan/journal");
+    let whole = fs::read(&journal).unwrap();
+    let before = stage.report().await["status"].clone();
+    fs::write(&journal, [b"not a line\n", &whole[..]].concat()).unwrap();
+    let mut agent = stage.spawn(&["run"]);
+    let told = eventually(DEADLINE, "the problem to be told", async || {
+        let status = stage.report().await["status"].clone();
+        ensure!(status["problem"].is_string(), "{status:#}");
+        Ok(status)
+    })
+    .await
+    .unwrap();
+    for field in ["plan", "phase", "applied", "ledger"] {
+        assert!(!before[field].is_null() && told[field] == before[field], "{field}: {told:#}");
+    }
+    fs::write(&journal, whole).unwrap();
+    eventually(DEADLINE, "the end of the problem to be told", async || {
+        let status = stage.report().await["status"].clone();
+        ensure!(status["problem"].is_null() && status["phase"] == "Applied", "{status:#}");
+        Ok(())
+    })
+    .await
+    .unwrap();
+    agent.stop().await;
 }
 
 async fn explain(stage: &Stage) -> Value {

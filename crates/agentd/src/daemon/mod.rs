@@ -103,7 +103,12 @@ async fn carry_out(
         };
         if let Some(trouble) = trouble {
             say!("{trouble}");
-            board.change(|status| status.journal = Some(trouble));
+            board.change(|status| status.journal = Some(trouble.clone()));
+            reports.send_if_modified(|report| {
+                let is_news = report.problem.as_ref() != Some(&trouble);
+                report.problem = Some(trouble);
+                is_news
+            });
         }
         tokio::time::sleep(AGAIN).await;
     }

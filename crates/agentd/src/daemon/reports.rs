@@ -18,8 +18,11 @@ use crate::status::Board;
 /// How often what is written is compared with what should be: somebody may have taken it away.
 const COMPARING: Duration = Duration::from_secs(600);
 
+/// A problem must be gone for so long before that is told: on a disk that is almost full it comes and goes.
+const RELIEF: Duration = Duration::from_secs(30);
+
 /// What is ours to write. A request for a credential is written elsewhere, and others may add to what they understand.
-const OURS: [&str; 13] = [
+const OURS: [&str; 14] = [
     "plan",
     "phase",
     "step",
@@ -31,6 +34,7 @@ const OURS: [&str; 13] = [
     "facts",
     "ledger",
     "planKey",
+    "problem",
     "agentVersion",
     "lastUpdated",
 ];
@@ -46,6 +50,7 @@ pub(super) async fn run(
     // What the management plane has, as far as we know.
     let mut known: Option<Value> = None;
     let mut written = None;
+    let mut had_problem = false;
     receiver.mark_changed();
     loop {
         tokio::select! {
@@ -53,6 +58,9 @@ pub(super) async fn run(
             () = sleep_until(Instant::now() + COMPARING) => known = None,
         }
         pace::until_due(&mut receiver, written).await;
+        if had_problem {
+            until_problem_or(Instant::now() + RELIEF, &mut receiver).await;
+        }
         loop {
             let report = receiver.borrow_and_update().clone();
             match write(&client.api(), &path, config, &report, &mut known).await {
@@ -60,6 +68,7 @@ pub(super) async fn run(
                     board.note(|status| &mut status.report, Ok(()));
                     backoff.succeeded();
                     written = Some(Instant::now());
+                    had_problem = report.problem.is_some();
                     break;
                 }
                 Err(why) => {
@@ -70,6 +79,16 @@ pub(super) async fn run(
                     sleep(backoff.next()).await;
                 }
             }
+        }
+    }
+}
+
+/// Waits until there is a problem in the report, but no longer than `until`.
+async fn until_problem_or(until: Instant, receiver: &mut watch::Receiver<Report>) {
+    while receiver.borrow().problem.is_none() {
+        tokio::select! {
+            () = sleep_until(until) => return,
+            changed = receiver.changed() => if changed.is_err() { return },
         }
     }
 }
@@ -110,9 +129,14 @@ fn status(mut report: Value) -> Value {
 }
 
 /// The patch that makes what is ours of `before` what `after` says; nothing if only the time differs.
+///
+/// An agent that has just started has not looked at its journal: it does not take back what it said before. The planner would
+/// take a machine that has applied its plan for one that is about to.
 fn change(before: &Value, after: &Value) -> Option<Value> {
     let mut change = Map::new();
-    for field in OURS {
+    let is_complete = !after["lastUpdated"].is_null();
+    let is_known = |field: &str| is_complete || field == "problem" || !after[field].is_null();
+    for field in OURS.into_iter().filter(|field| is_known(field)) {
         if let Some(new) = difference(&before[field], &after[field]) {
             change.insert(field.to_owned(), new);
         }
@@ -169,5 +193,29 @@ mod tests {
             None
         );
         assert_eq!(change(&json!({}), &json!({"phase": "Applied"})), Some(json!({"phase": "Applied"})));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_end_of_a_problem_is_told_when_it_lasts() {
+        let problem = |text: &str| Report { problem: Some(text.to_owned()), ..Report::default() };
+        let (sender, mut receiver) = watch::channel(Report::default());
+        let began = Instant::now();
+        until_problem_or(began + RELIEF, &mut receiver).await;
+        assert_eq!(began.elapsed(), RELIEF);
+        sender.send_replace(problem("again"));
+        until_problem_or(Instant::now() + RELIEF, &mut receiver).await;
+        assert_eq!(began.elapsed(), RELIEF, "a problem is told at once");
+    }
+
+    #[test]
+    fn a_start_takes_nothing_back() {
+        let applied =
+            json!({"plan": {"revision": 7}, "phase": "Applied", "agentVersion": "1", "lastUpdated": "1"});
+        assert_eq!(change(&applied, &json!({"agentVersion": "1"})), None);
+        assert_eq!(change(&applied, &json!({"agentVersion": "2"})), Some(json!({"agentVersion": "2"})));
+        // The journal cannot be opened, and then it can.
+        let full = json!({"agentVersion": "1", "problem": "the disk is full"});
+        assert_eq!(change(&applied, &full), Some(json!({"problem": "the disk is full"})));
+        assert_eq!(change(&full, &json!({"agentVersion": "1"})), Some(json!({"problem": null})));
     }
 }

@@ -200,6 +200,11 @@ pub struct MachineReportStatus {
     #[schemars(regex(pattern = "^[0-9a-f]{16}$"))]
     pub plan_key: Option<String>,
 
+    /// Human-readable explanation of why the agent cannot work at all, for example because the disk is full. Plan, phase and
+    /// step are as of before the problem.
+    #[schemars(length(min = 1, max = 1024))]
+    pub problem: Option<String>,
+
     /// Version of the agent.
     #[schemars(length(min = 1, max = 64))]
     pub agent_version: Option<String>,

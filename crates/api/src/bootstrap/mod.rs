@@ -15,6 +15,15 @@ pub const AGENT_ENROLLED: &str = "AgentEnrolled";
 /// Condition of a Machine: its agent contacts the management plane. Not set before the first heartbeat.
 pub const AGENT_CONNECTED: &str = "AgentConnected";
 
+/// Condition of a Machine: its agent can work. Set once the agent has reported a problem.
+pub const AGENT_HEALTHY: &str = "AgentHealthy";
+
+/// Reasons of [`AGENT_HEALTHY`] when it is true. When it is false, the reason is a cause of [`crate::wait`].
+pub mod health_reasons {
+    /// The agent reports no problem any more.
+    pub const HEALTHY: &str = "Healthy";
+}
+
 /// Reasons of [`AGENT_CONNECTED`] when it is true. When it is false, the reason is a cause of [`crate::wait`].
 pub mod connection_reasons {
     /// The agent contacts the management plane.

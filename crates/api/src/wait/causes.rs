@@ -119,6 +119,8 @@ causes! {
         "AgentSilent",
         "check power and network of the machine, and run `capstan-agent explain` on it",
     );
+    /// The agent cannot work, for example because the disk is full.
+    AGENT_PROBLEM = Cause::person("AgentProblem", "remove the cause on the machine, and the agent continues by itself");
     /// The machine has asked for a credential and has not got it yet.
     WAITING_FOR_CREDENTIAL = Cause::new("WaitingForCredential", Owner::Bootstrap);
     /// The machine has asked for a credential that it may not have.

@@ -15,7 +15,7 @@ pub(crate) mod triggers;
 
 pub(crate) use observe::Seen;
 
-use capstan_api::bootstrap::{AGENT_CONNECTED, CapstanConfig};
+use capstan_api::bootstrap::{AGENT_CONNECTED, AGENT_HEALTHY, CapstanConfig};
 use capstan_api::conditions::set;
 use capstan_api::core::Machine;
 use capstan_artifacts::Software;
@@ -125,7 +125,7 @@ impl Reconciler for Bootstrap {
                 (Decision::Followed, EnrolmentStep::Rest) => self.followed(&seen).await?,
                 (_, EnrolmentStep::Rest) => {
                     let again = self.tell(&configs, &config, &data, &enrolment, now).await?;
-                    self.tell_contact(&config, seen.machine.as_deref(), now).await?;
+                    self.tell_of_agent(&config, &seen, now).await?;
                     return Ok(again);
                 }
                 (_, step) => Box::pin(self.take(step, &seen)).await?,
@@ -174,22 +174,18 @@ impl Bootstrap {
         Ok(decide::again(data, enrolment.again, now))
     }
 
-    /// Says on the Machine whether its agent contacts the management plane, if that is known.
-    async fn tell_contact(
-        &self,
-        config: &CapstanConfig,
-        machine: Option<&Machine>,
-        now: Timestamp,
-    ) -> Result<()> {
+    /// Says on the Machine whether its agent contacts the management plane, and whether it can work, as far as that is known.
+    async fn tell_of_agent(&self, config: &CapstanConfig, seen: &Seen, now: Timestamp) -> Result<()> {
+        let Some(machine) = seen.machine.as_deref() else { return Ok(()) };
         let namespace = config.namespace().unwrap_or_default();
         let contact = self.heard.contact(&(namespace.clone(), config.name_any()), now);
-        let Some((machine, condition)) =
-            machine.and_then(|machine| Some((machine, contact::condition(machine, contact)?)))
-        else {
-            return Ok(());
-        };
+        let report = seen.own.as_ref().and_then(|own| own.report.as_ref());
+        let health = report.and_then(|report| contact::health(machine, report));
         let mut updated = machine.clone();
-        set(&mut updated, condition, now);
-        Patcher::new(self.api::<Machine>(&namespace), machine).finish(&updated, &[AGENT_CONNECTED]).await
+        for condition in contact::condition(machine, contact).into_iter().chain(health) {
+            set(&mut updated, condition, now);
+        }
+        let owned = [AGENT_CONNECTED, AGENT_HEALTHY];
+        Patcher::new(self.api::<Machine>(&namespace), machine).finish(&updated, &owned).await
     }
 }

@@ -15,8 +15,8 @@ use kube::ResourceExt;
 use kube::api::PartialObjectMeta;
 use kube::runtime::reflector::ObjectRef;
 
-/// CapstanConfigs whose Machine, Cluster or plan key has changed, whose machine has asked for a credential or got one, or has
-/// other rights than before.
+/// CapstanConfigs whose Machine, Cluster or plan key has changed, whose machine has asked for a credential or got one, reports
+/// another problem, or has other rights than before.
 pub(crate) fn configs(
     caches: &Caches,
     scope: &Scope,
@@ -45,7 +45,8 @@ pub(crate) fn configs(
             let status = report.status.as_ref();
             let asked = status.and_then(|status| status.credential_request.clone());
             let version = status.and_then(|status| status.agent_version.clone());
-            (report.uid(), report.spec.clone(), asked, version)
+            let problem = status.and_then(|status| status.problem.clone());
+            (report.uid(), report.spec.clone(), asked, version, problem)
         })
         .flat_map(|report| iter(config_of_owned(report.as_ref())));
     let accounts = scope

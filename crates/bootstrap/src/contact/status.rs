@@ -1,6 +1,7 @@
-//! The condition `AgentConnected` of a Machine. Pure.
+//! The conditions `AgentConnected` and `AgentHealthy` of a Machine. Pure.
 
-use capstan_api::bootstrap::{AGENT_CONNECTED, connection_reasons as reasons};
+use capstan_api::agent::MachineReport;
+use capstan_api::bootstrap::{AGENT_CONNECTED, AGENT_HEALTHY, connection_reasons as reasons, health_reasons};
 use capstan_api::conditions::{NewCondition, has, is_true};
 use capstan_api::core::Machine;
 use capstan_api::wait::{Wait, causes};
@@ -22,6 +23,20 @@ pub(crate) fn condition(machine: &Machine, contact: Contact) -> Option<NewCondit
     }
 }
 
+/// What is to be said of the problem that an agent reports; nothing if it has never reported one.
+pub(crate) fn health(machine: &Machine, report: &MachineReport) -> Option<NewCondition> {
+    match report.status.as_ref().and_then(|status| status.problem.as_ref()) {
+        Some(problem) => {
+            let message = format!("The agent cannot work: {problem}");
+            Some(Wait::new(&causes::AGENT_PROBLEM, message).condition(AGENT_HEALTHY))
+        }
+        None if has(machine, AGENT_HEALTHY) => {
+            Some(NewCondition::new(AGENT_HEALTHY, true, health_reasons::HEALTHY))
+        }
+        None => None,
+    }
+}
+
 /// Nobody needs fractions of a second.
 fn seconds(time: jiff::Timestamp) -> jiff::Timestamp {
     jiff::Timestamp::from_second(time.as_second()).unwrap_or(time)
@@ -34,11 +49,34 @@ mod tests {
     use jiff::Timestamp;
     use serde_json::json;
 
-    #[test]
-    fn silence_is_told_once_with_the_last_contact() {
+    fn machine() -> Machine {
         let machine = json!({"apiVersion": "x/v1", "kind": "Machine", "metadata": {"name": "web-0"}, "spec": {
             "clusterName": "c", "bootstrap": {}, "infrastructureRef": {"apiGroup": "g", "kind": "K", "name": "n"}}});
-        let mut machine: Machine = serde_json::from_value(machine).expect("a Machine");
+        serde_json::from_value(machine).expect("a Machine")
+    }
+
+    #[test]
+    fn problems_of_the_agent_are_told_until_they_are_gone() {
+        let mut machine = machine();
+        for (problem, expected) in [
+            (None, None),
+            (Some("the disk is full"), Some(("AgentProblem", "The agent cannot work: the disk is full"))),
+            (None, Some(("Healthy", ""))),
+        ] {
+            let report = json!({"apiVersion": "x/v1", "kind": "MachineReport", "metadata": {"name": "web-0"},
+                "spec": {"machineName": "web-0", "machineID": "1"}, "status": {"problem": problem}});
+            let said = health(&machine, &serde_json::from_value(report).expect("a MachineReport"));
+            let words = said.as_ref().map(|said| (said.reason.as_ref(), said.message.as_ref()));
+            assert_eq!(words, expected);
+            if let Some(said) = said {
+                set(&mut machine, said, Timestamp::UNIX_EPOCH);
+            }
+        }
+    }
+
+    #[test]
+    fn silence_is_told_once_with_the_last_contact() {
+        let mut machine = machine();
         let at = |second| Timestamp::from_second(second).expect("a time");
         assert_eq!(condition(&machine, Contact::Unknown), None);
         let silent = "The agent has not contacted the management plane since 1970-01-01T00:16:40Z";

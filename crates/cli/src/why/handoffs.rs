@@ -103,6 +103,10 @@ pub(crate) fn handoffs(world: &World) -> Vec<HandOff> {
             .done_by("AgentConnected")
             .says(&["AgentConnected"])
             .only_if(is_false(&world.machine, "AgentConnected")),
+        HandOffStep::of("agent healthy", Owner::Agent, &world.machine)
+            .done_by("AgentHealthy")
+            .says(&["AgentHealthy"])
+            .only_if(is_false(&world.machine, "AgentHealthy")),
         HandOffStep::of("control plane initialized", Owner::ControlPlane, &world.control_plane)
             .done(world.cluster["status"]["initialization"]["controlPlaneInitialized"] == true)
             .says(&["Initialized", "Available"])

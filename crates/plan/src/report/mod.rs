@@ -33,6 +33,9 @@ pub struct Report {
     /// ID of the key that the agent verifies plans with. Agents that cannot follow to another key do not report it.
     pub plan_key: Option<KeyId>,
 
+    /// Why the agent cannot work at all, whatever the plan is.
+    pub problem: Option<String>,
+
     /// Version of the agent.
     pub agent_version: Option<String>,
 

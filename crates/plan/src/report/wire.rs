@@ -35,6 +35,8 @@ pub(super) struct Status {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     plan_key: Option<KeyId>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    problem: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     agent_version: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none", with = "crate::time::option")]
     last_updated: Option<Timestamp>,
@@ -55,6 +57,7 @@ impl From<Report> for Status {
             facts: report.facts.map(facts).filter(|facts| *facts != Facts::default()),
             ledger: report.ledger.map(ledger),
             plan_key: report.plan_key,
+            problem: text(report.problem, 1024),
             agent_version: text(report.agent_version, 64),
             last_updated: report.last_updated,
         };
@@ -109,6 +112,7 @@ impl TryFrom<Status> for Report {
             facts: status.facts,
             ledger: status.ledger,
             plan_key: status.plan_key,
+            problem: status.problem,
             agent_version: status.agent_version,
             last_updated: status.last_updated,
         })
