@@ -10,9 +10,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 use capstan_api::conditions::ConditionStatus;
+use capstan_testkit::eventually;
 use capstan_tests::{Cluster, K3S, Yard};
 use serde_json::{Value, json};
 
+const DEADLINE: Duration = Duration::from_secs(300);
+const INFRASTRUCTURE: &str = "infrastructure.cluster.x-k8s.io/v1alpha1";
 const CORE: &str = "cluster.x-k8s.io/v1beta2";
 /// Where k3s keeps the volumes of its local storage class.
 const STORED: &str = "/var/lib/rancher/k3s/storage/pvc-1/data";
@@ -40,12 +43,14 @@ async fn machines_with_data_survive_power_cuts_and_partitions() {
     let cluster = yard.cluster("kept");
     cluster.until_condition(&worker, "HealthCheckSucceeded", ConditionStatus::False).await.unwrap();
     cluster.until_condition(&worker, "AgentConnected", ConditionStatus::False).await.unwrap();
+    until_host_says(&yard, &worker, "False").await.unwrap();
     log("the worker without power is unhealthy");
     yard.kill_and_restart().await.unwrap();
     is_kept(&yard, 30).await.unwrap();
     yard.machine(&worker).unwrap().start().await.unwrap();
     is_as_before(&yard, &before, &worker).await.unwrap();
     yard.cluster("kept").until_condition(&worker, "AgentConnected", ConditionStatus::True).await.unwrap();
+    until_host_says(&yard, &worker, "True").await.unwrap();
     log("the worker is back");
 
     // The only server does, and nothing is known of any Node meanwhile.
@@ -102,6 +107,18 @@ async fn watch_over(cluster: &Cluster<'_>) -> Result<()> {
         .await
 }
 
+/// Waits for what a Host says of its agent.
+async fn until_host_says(yard: &Yard, host: &str, connected: &str) -> Result<()> {
+    let hosts = capstan_tests::namespaced(&yard.client(), "default", INFRASTRUCTURE, "Host");
+    eventually(DEADLINE, "the Host to say so", async || {
+        let host = hosts.get(host).await?;
+        let found = capstan_tests::condition(&host, "AgentConnected");
+        ensure!(found == Some(connected), "{}", host.data["status"]["conditions"]);
+        Ok(())
+    })
+    .await
+}
+
 /// No Machine is deleted and no host is released, at any look for so long.
 async fn is_kept(yard: &Yard, seconds: u64) -> Result<()> {
     let until = Instant::now() + Duration::from_secs(seconds);
@@ -109,12 +126,7 @@ async fn is_kept(yard: &Yard, seconds: u64) -> Result<()> {
         for machine in yard.cluster("kept").machines().await? {
             ensure!(machine.metadata.deletion_timestamp.is_none(), "{:?} is deleted", machine.metadata.name);
         }
-        let hosts = capstan_tests::namespaced(
-            &yard.client(),
-            "default",
-            "infrastructure.cluster.x-k8s.io/v1alpha1",
-            "Host",
-        );
+        let hosts = capstan_tests::namespaced(&yard.client(), "default", INFRASTRUCTURE, "Host");
         let claimed = hosts.list(&kube::api::ListParams::default()).await?.items.into_iter();
         let claimed = claimed.filter(|host| host.data["spec"]["claim"] != Value::Null).count();
         ensure!(claimed == 2, "{claimed} hosts are claimed");

@@ -166,7 +166,7 @@ static CONTROLLERS: &[Controller] = &[
         name: "host",
         group: INFRASTRUCTURE,
         managers: &["capstan-host"],
-        reads: &["HostMachine", "HostPool"],
+        reads: &["Machine", "HostMachine", "HostPool"],
         writes: &[Output::all("Host", &["status"]).shared(LOOKED_AT)],
     },
     Controller {

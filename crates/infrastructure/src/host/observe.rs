@@ -1,12 +1,17 @@
 //! What a Host is looked at with: its own answer, and the machine that its claim names. Reads only.
 
+use capstan_api::bootstrap::AGENT_CONNECTED;
+use capstan_api::conditions::{Condition, get};
+use capstan_api::core::Machine;
 use capstan_api::infrastructure::{Host, HostMachine};
-use capstan_controller::Result;
+use capstan_controller::{Result, owners};
 use kube::ResourceExt as _;
 
 use super::decide::Holder;
 use crate::context::Infrastructure;
 use crate::driver::{DriverError, Reached};
+
+const GROUP: &str = "cluster.x-k8s.io";
 
 /// What was found out about a Host.
 pub(crate) struct Observed {
@@ -14,6 +19,8 @@ pub(crate) struct Observed {
     pub(crate) found: std::result::Result<Reached, DriverError>,
     /// The machine that has it.
     pub(crate) holder: Holder,
+    /// What its Machine says of the contact of its agent; nothing without a Machine, or if it does not say so.
+    pub(crate) agent: Option<Condition>,
 }
 
 /// Asks the host, and looks its machine up.
@@ -22,12 +29,21 @@ pub(super) async fn observe(infrastructure: &Infrastructure, host: &Host) -> Res
         Ok(driver) => driver.facts(host).await,
         Err(error) => Err(error),
     };
+    let namespace = host.namespace().unwrap_or_default();
     let machine = match &host.spec.claim {
         Some(claim) => {
             let machines = infrastructure.caches.of::<HostMachine>();
-            machines.get(&host.namespace().unwrap_or_default(), &claim.machine_name).await?
+            machines.get(&namespace, &claim.machine_name).await?
         }
         None => None,
     };
-    Ok(Observed { found, holder: Holder::of(host, machine.as_deref()) })
+    let owner = machine.as_ref().and_then(|machine| owners::of_kind(&machine.metadata, "Machine", GROUP));
+    let agent = match owner {
+        Some(owner) => {
+            let owner = infrastructure.caches.of::<Machine>().get(&namespace, &owner.name).await?;
+            owner.and_then(|owner| get(owner.as_ref(), AGENT_CONNECTED).cloned())
+        }
+        None => None,
+    };
+    Ok(Observed { found, holder: Holder::of(host, machine.as_deref()), agent })
 }

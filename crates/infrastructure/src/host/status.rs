@@ -1,6 +1,10 @@
 //! Status and conditions of a Host, from what it answered and which machine has it. Pure.
 
-use capstan_api::conditions::{NewCondition, get, is_false, is_true, reasons as shared, set, types};
+use capstan_api::bootstrap::AGENT_CONNECTED;
+use capstan_api::conditions::{
+    Condition, ConditionStatus, NewCondition, delete, get, has, is_false, is_true, reasons as shared, set,
+    types,
+};
 use capstan_api::infrastructure::Host;
 use capstan_api::wait::{Wait, causes};
 use jiff::Timestamp;
@@ -14,15 +18,20 @@ use crate::names::host::{REACHABLE, USABLE, reasons};
 use crate::news::News;
 
 /// Conditions that this controller owns.
-pub(super) const OWNED: [&str; 5] = [types::READY, REACHABLE, USABLE, types::DELETING, types::PAUSED];
+pub(super) const OWNED: [&str; 6] =
+    [types::READY, REACHABLE, USABLE, AGENT_CONNECTED, types::DELETING, types::PAUSED];
 
 /// Writes into status what was found.
 pub(crate) fn tell(host: &mut Host, seen: &Observed, now: Timestamp) {
-    let Observed { found, holder } = seen;
+    let Observed { found, holder, agent } = seen;
     set(host, reachable(found), now);
     if let Ok(reached) = found {
         set(host, usable(&reached.problems), now);
     }
+    match agent.as_ref().and_then(|agent| agent_connected(host, agent)) {
+        Some(condition) => set(host, condition, now),
+        None => delete(host, AGENT_CONNECTED),
+    };
     let state = state(host, matches!(holder, Holder::Leaving(_)));
     let status = host.status.get_or_insert_default();
     status.state = Some(state);
@@ -43,6 +52,15 @@ pub(crate) fn tell(host: &mut Host, seen: &Observed, now: Timestamp) {
 pub(super) fn news(before: &Host, after: &Host) -> Option<News> {
     let again = is_false(before, REACHABLE) && is_true(after, REACHABLE);
     again.then(|| News::normal(events::REACHABLE, "The host answers again"))
+}
+
+/// What the Machine says of its agent. That an agent is connected which was never missed needs no words here.
+fn agent_connected(host: &Host, agent: &Condition) -> Option<NewCondition> {
+    let is_missed = agent.status == ConditionStatus::False || has(host, AGENT_CONNECTED);
+    is_missed.then(|| NewCondition {
+        last_transition_time: Some(agent.last_transition_time.clone()),
+        ..NewCondition::new(AGENT_CONNECTED, agent.status, &agent.reason).message(&agent.message)
+    })
 }
 
 fn reachable(found: &Result<Reached, DriverError>) -> NewCondition {

@@ -1,6 +1,7 @@
 //! Tables for the state of a host.
 
-use capstan_api::conditions::{NewCondition, get, is_true, set};
+use capstan_api::bootstrap::AGENT_CONNECTED;
+use capstan_api::conditions::{Condition, NewCondition, get, is_true, set};
 use capstan_api::core::{MachineAddress, MachineAddressType};
 use capstan_api::infrastructure::{
     Host, HostClaim, HostFacts, HostMachine, HostMachineSpec, HostQuarantine, HostSpec, HostState,
@@ -38,9 +39,34 @@ fn reached() -> Result<Reached, DriverError> {
 }
 
 fn with_status(mut host: Host, found: &Result<Reached, DriverError>, holder: &Holder) -> (HostState, Host) {
-    tell(&mut host, &Observed { found: found.clone(), holder: holder.clone() }, NOW);
+    tell(&mut host, &Observed { found: found.clone(), holder: holder.clone(), agent: None }, NOW);
     let state = host.status.as_ref().and_then(|status| status.state).expect("a state");
     (state, host)
+}
+
+#[test]
+fn a_host_says_that_the_agent_on_it_is_silent() {
+    let agent = |status: &str, reason: &str, message: &str| {
+        let condition = serde_json::json!({"type": AGENT_CONNECTED, "status": status, "reason": reason,
+            "message": message, "lastTransitionTime": "2026-11-15T03:00:00Z"});
+        Some(serde_json::from_value::<Condition>(condition).expect("a condition"))
+    };
+    let silent = || agent("False", "AgentSilent", "since noon");
+    let connected = || agent("True", "Connected", "");
+    let mut host = host();
+    for (case, agent, expected) in [
+        ("no machine", None, None),
+        ("never missed", connected(), None),
+        ("silent", silent(), Some(("False", "AgentSilent", "since noon"))),
+        ("back", connected(), Some(("True", "Connected", ""))),
+        ("released", None, None),
+    ] {
+        tell(&mut host, &Observed { found: reached(), holder: Holder::Present, agent }, NOW);
+        let told = get(&host, AGENT_CONNECTED);
+        let told = told.map(|it| (format!("{:?}", it.status), it.reason.clone(), it.message.clone()));
+        let expected = expected.map(|(a, b, c)| (a.to_owned(), b.to_owned(), c.to_owned()));
+        assert_eq!(told, expected, "{case}");
+    }
 }
 
 #[test]

@@ -1,18 +1,41 @@
 //! What wakes a Host's reconcile.
 
-use capstan_api::conditions::{get, types};
+use capstan_api::bootstrap::AGENT_CONNECTED;
+use capstan_api::conditions::{get, is_false, types};
+use capstan_api::core::Machine;
 use capstan_api::infrastructure::{Host, HostMachine};
 use capstan_controller::run;
 use futures::stream::BoxStream;
 use futures::{Stream, StreamExt as _};
-use kube::ResourceExt as _;
 use kube::runtime::reflector::ObjectRef;
+use kube::{Resource as _, ResourceExt as _};
 
 use crate::context::Infrastructure;
 
 /// Hosts that something else gives a reason to look at.
 pub(super) fn all(infrastructure: &Infrastructure) -> BoxStream<'static, ObjectRef<Host>> {
-    futures::stream::select(of_machines(infrastructure), of_drivers(infrastructure)).boxed()
+    let of_machines = futures::stream::select(of_machines(infrastructure), of_agents(infrastructure));
+    futures::stream::select(of_machines, of_drivers(infrastructure)).boxed()
+}
+
+/// The host of a Machine whose agent falls silent, or is heard again.
+fn of_agents(infrastructure: &Infrastructure) -> impl Stream<Item = ObjectRef<Host>> + Send + use<> {
+    let host_machines = infrastructure.caches.of::<HostMachine>();
+    infrastructure
+        .caches
+        .of::<Machine>()
+        // Of a change, the Machine before it comes, too. So one that is heard again is here as well.
+        .changed(|machine| is_false(machine, AGENT_CONNECTED))
+        .filter(|machine| std::future::ready(is_silent(machine)))
+        .filter_map(move |machine| {
+            let (host_machines, namespace) = (host_machines.clone(), machine.namespace().unwrap_or_default());
+            async move {
+                // What cannot be read now is looked at in its turn.
+                let name = &machine.spec.infrastructure_ref.name;
+                let found = host_machines.get(&namespace, name).await.ok().flatten()?;
+                found.spec.host_name.as_deref().map(|host| run::reference(&namespace, host))
+            }
+        })
 }
 
 /// The host of a HostMachine that is deleted, or says something new about that.
@@ -28,6 +51,13 @@ fn of_machines(infrastructure: &Infrastructure) -> impl Stream<Item = ObjectRef<
             let namespace = machine.namespace().unwrap_or_default();
             std::future::ready(machine.spec.host_name.as_deref().map(|name| run::reference(&namespace, name)))
         })
+}
+
+fn is_silent(machine: &Machine) -> bool {
+    let reference = &machine.spec.infrastructure_ref;
+    let is_on_host =
+        reference.kind == HostMachine::kind(&()) && reference.api_group == HostMachine::group(&());
+    is_on_host && is_false(machine, AGENT_CONNECTED)
 }
 
 /// Hosts that would answer differently now.
