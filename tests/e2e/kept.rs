@@ -145,7 +145,11 @@ async fn is_as_before(
     let now = cluster.kept().await?;
     ensure!(now == *before, "{before:#?} became {now:#?}");
     for host in ["first", worker] {
-        let data = yard.machine(host)?.run(&format!("cat {STORED}")).await?;
+        // Its network may come back a moment later.
+        let data = eventually(DEADLINE, "the machine to be reached", async || {
+            yard.machine(host)?.run(&format!("cat {STORED}")).await
+        });
+        let data = data.await?;
         ensure!(data.trim() == "precious", "{host}: {data}");
     }
     Ok(())
