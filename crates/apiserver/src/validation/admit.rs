@@ -7,7 +7,10 @@ use crate::{
     call::Call,
     object,
     registry::Side,
-    request::{body::Decoded, options::FieldValidation},
+    request::{
+        body::{Decoded, Duplicates},
+        options::FieldValidation,
+    },
     status::{ApiError, Cause, Result},
 };
 
@@ -153,6 +156,16 @@ pub(crate) fn refit(call: &Call, object: &mut Value) -> Result<()> {
     call.version.schema.prune(object);
     default(call, object, false);
     Ok(())
+}
+
+/// The same for what a JSON patch of a policy has made of an object, which upstream decodes strictly.
+pub(crate) fn refit_strictly(call: &Call, value: Value) -> Result<Value> {
+    let validation =
+        if call.resource.is_custom() { FieldValidation::Ignore } else { FieldValidation::Strict };
+    let decoded = Decoded { value, duplicates: Duplicates::None };
+    let (mut object, _) = incoming_or(call, decoded, validation, ApiError::internal)?;
+    default(call, &mut object, false);
+    Ok(object)
 }
 
 /// Fills in what the schema and the kind fill in. A null that was applied stays and is judged.
