@@ -77,9 +77,10 @@ pub fn check_types(source: &str, variables: &[(&str, &str)], schemas: Schemas<'_
 
 /// Says that an expression without schemas can never return what it must.
 pub(super) fn wrong_return(parsed: &IdedExpr, returns: Returns) -> Option<String> {
+    let wrong = |wanted: &str, found: String| format!("must evaluate to {wanted} but got {found}");
     let constructed = |wanted: &str| {
         let found = definite(parsed).filter(|found| found != wanted)?;
-        Some(format!("must evaluate to {wanted} but got {found}"))
+        Some(mismatch(parsed).unwrap_or_else(|| wrong(wanted, found)))
     };
     let inferred = Scope::new(Schemas::default(), &[]).infer(parsed).unwrap_or(Type::Dyn);
     let (fits, wanted) = match returns {
@@ -90,7 +91,18 @@ pub(super) fn wrong_return(parsed: &IdedExpr, returns: Returns) -> Option<String
         Returns::Text => (matches!(inferred, Type::Text), "string"),
         Returns::TextOrNull => (matches!(inferred, Type::Text | Type::Null), "one of [string null_type]"),
     };
-    (!fits && !matches!(inferred, Type::Dyn)).then(|| format!("must evaluate to {wanted}"))
+    let found = || definite(parsed).unwrap_or_else(|| inferred.name());
+    (!fits && !matches!(inferred, Type::Dyn)).then(|| wrong(wanted, found()))
+}
+
+/// Says that the two sides of a condition have types that are known to be different.
+fn mismatch(expr: &IdedExpr) -> Option<String> {
+    let Expr::Call(call) = &expr.expr else { return None };
+    let [_, yes, no] = call.args.as_slice() else { return None };
+    let (yes, no) = (definite(yes)?, definite(no)?);
+    let is_known = |name: &String| !name.contains("dyn");
+    let differs = call.func_name == operators::CONDITIONAL && yes != no && is_known(&yes) && is_known(&no);
+    differs.then(|| format!("found no matching overload for '_?_:_' applied to '(bool, {yes}, {no})'"))
 }
 
 /// The name of the type of an expression of a mutation; nothing where only a type checker could tell it.
@@ -131,7 +143,14 @@ pub(super) fn definite(expr: &IdedExpr) -> Option<String> {
             let is_text = matches!(call.func_name.as_str(), "string" | "lowerAscii" | "upperAscii" | "trim");
             is_text.then(|| "string".to_string())
         }
-        Expr::Comprehension(_) | Expr::Unspecified => None,
+        // `map` adds a list of one to the list so far.
+        Expr::Comprehension(it) => match (&it.accu_init.expr, &it.loop_step.expr) {
+            (Expr::List(start), Expr::Call(step)) if start.elements.is_empty() => {
+                step.args.last().filter(|_| step.func_name == operators::ADD).and_then(definite)
+            }
+            _ => None,
+        },
+        Expr::Unspecified => None,
     }
 }
 

@@ -110,7 +110,7 @@ enum Failed {
 impl Mutating<'_> {
     fn fail(&mut self, policy: &Policy, message: String, reason: &'static str) {
         if policy.ignored {
-            tracing::warn!(policy = policy.name, %message, "a policy failed and is ignored");
+            tracing::warn!(policy = policy.name, why = %message, "a policy failed and is ignored");
         } else {
             self.denied.push((message, reason));
         }
@@ -265,13 +265,19 @@ impl Mutating<'_> {
                 return Err(Failed::Status(ApiError::internal(&why)));
             }
         }
-        let mut changed = call.in_version(&changed, &call.version.name).await.map_err(Failed::Status)?;
+        let changed = call.in_version(&changed, &call.version.name).await.map_err(Failed::Status)?;
         match patch {
-            Patch::Json(_) => admit::refit_strictly(call, changed).map_err(Failed::Status),
-            Patch::Configuration(_) => match admit::refit(call, &mut changed) {
-                Ok(()) => Ok(changed),
-                Err(error) => Err(Failed::Policy(error.to_string())),
-            },
+            Patch::Json(_) => admit::mutated(call, changed, true, ApiError::internal).map_err(Failed::Status),
+            Patch::Configuration(_) => {
+                let kind = admit::gvk(&call.api_version(), &call.resource.kind);
+                let unreadable = |detail: &str| {
+                    ApiError::unexplained(format!(
+                        "unable to convert unstructured object to {kind}: {detail}"
+                    ))
+                };
+                let mutated = admit::mutated(call, changed, false, unreadable);
+                mutated.map_err(|error| Failed::Policy(error.to_string()))
+            }
         }
     }
 }

@@ -12,7 +12,7 @@ use crate::{
     object,
     request::selector::LabelSelector,
     status::Cause,
-    webhook::configuration::validate_conditions,
+    webhook::configuration::{uncompiled, validate_conditions},
 };
 
 /// Reasons that a validation may give.
@@ -187,14 +187,6 @@ fn param_kind(kind: &Value) -> Vec<Cause> {
         causes.push(Cause::invalid("spec.paramKind.kind", &kind.into(), &detail));
     }
     causes
-}
-
-/// An expression that cannot be compiled, or returns something else.
-fn uncompiled(at: String, source: &str, why: &str) -> Cause {
-    if why.starts_with("must evaluate to ") && why.contains(" but got ") {
-        return Cause::invalid(at, &source.into(), why);
-    }
-    Cause::invalid(at, &source.into(), &format!("compilation failed: {why}"))
 }
 
 fn declare(variables: &mut Environment, variable: &Value, at: &str, uses: Uses) -> Vec<Cause> {

@@ -144,7 +144,8 @@ pub(crate) fn check_kind(call: &Call, value: &mut Value) -> Result<()> {
     Ok(())
 }
 
-fn gvk(api_version: &str, kind: &str) -> String {
+/// Version and kind as upstream prints them.
+pub(crate) fn gvk(api_version: &str, kind: &str) -> String {
     let (group, version) = object::split_api_version(api_version);
     format!("{group}/{version}, Kind={kind}")
 }
@@ -158,12 +159,18 @@ pub(crate) fn refit(call: &Call, object: &mut Value) -> Result<()> {
     Ok(())
 }
 
-/// The same for what a JSON patch of a policy has made of an object, which upstream decodes strictly.
-pub(crate) fn refit_strictly(call: &Call, value: Value) -> Result<Value> {
-    let validation =
-        if call.resource.is_custom() { FieldValidation::Ignore } else { FieldValidation::Strict };
+/// The same for what a policy has made of an object, with words for what cannot be read. Upstream decodes what a JSON patch
+/// makes of a built-in kind strictly.
+pub(crate) fn mutated(
+    call: &Call,
+    value: Value,
+    strict: bool,
+    unreadable: impl Fn(&str) -> ApiError,
+) -> Result<Value> {
+    let is_strict = strict && !call.resource.is_custom();
+    let validation = if is_strict { FieldValidation::Strict } else { FieldValidation::Ignore };
     let decoded = Decoded { value, duplicates: Duplicates::None };
-    let (mut object, _) = incoming_or(call, decoded, validation, ApiError::internal)?;
+    let (mut object, _) = incoming_or(call, decoded, validation, unreadable)?;
     default(call, &mut object, false);
     Ok(object)
 }

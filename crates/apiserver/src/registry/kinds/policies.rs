@@ -18,6 +18,7 @@ pub(crate) const VALIDATING_ADMISSION_POLICY: Rules = Rules {
     admit: admit_policy,
     generation: true,
     unconditional_update: false,
+    blank: || json!({"spec": {}, "status": {}}),
     ..Rules::PLAIN
 };
 
@@ -27,11 +28,15 @@ pub(crate) const VALIDATING_ADMISSION_POLICY_BINDING: Rules = Rules {
     admit: |writer, binding, old| admit_binding(writer, binding, old, validating::POLICIES),
     generation: true,
     unconditional_update: false,
+    blank: || json!({"spec": {}}),
     ..Rules::PLAIN
 };
 
-pub(crate) const MUTATING_ADMISSION_POLICY: Rules =
-    Rules { validate: |policy, _| validation::mutating_policy(policy), ..VALIDATING_ADMISSION_POLICY };
+pub(crate) const MUTATING_ADMISSION_POLICY: Rules = Rules {
+    validate: |policy, _| validation::mutating_policy(policy),
+    blank: || json!({"spec": {}}),
+    ..VALIDATING_ADMISSION_POLICY
+};
 
 pub(crate) const MUTATING_ADMISSION_POLICY_BINDING: Rules = Rules {
     validate: |binding, _| validation::mutating_binding(binding),
