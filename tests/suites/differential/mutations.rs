@@ -91,7 +91,9 @@ pub(crate) async fn differences(planes: &Planes, runner: &mut TestRunner) -> Vec
             let changed = Request::new("PATCH", format!("{}/mutated?dryRun=All", kind.path), MERGE, body);
             for request in [made, changed] {
                 let [real, embedded] = planes.both(&request).await;
-                differs = differs.or_else(|| told(&request, &real, &embedded));
+                if !(kind.is_custom && is_unreadable_metadata(&embedded)) {
+                    differs = differs.or_else(|| told(&request, &real, &embedded));
+                }
             }
         }
         found.extend(differs.map(|differs| format!("  {}\n{differs}", policy["spec"])));
@@ -147,6 +149,12 @@ async fn wait(planes: &Planes, kind: Kind) {
     }
 }
 
+/// Whether metadata of a custom resource has become unreadable. A real plane drops it.
+fn is_unreadable_metadata(embedded: &Answer) -> bool {
+    let message = embedded.body["message"].as_str().unwrap_or_default();
+    embedded.code == 500 && message.contains("Go struct field ObjectMeta.metadata.")
+}
+
 /// What two answers say differently, if it is not only the order of chance.
 fn told(request: &Request, real: &Answer, embedded: &Answer) -> Option<String> {
     let [real, embedded] = [real, embedded].map(|answer| {
@@ -171,15 +179,19 @@ fn reword(message: &mut Value) {
     let unknown = ": field not declared in schema";
     let worded = if let Some((before, paths)) = text.split_once("maps or structs: ") {
         format!("{before}maps or structs: {}", sorted(paths, ", "))
-    } else if let Some((before, wrong)) = text.split_once("patch object to typed object: ") {
+    } else if let Some((before, wrong)) = text.split_once(" object to typed object: ") {
         // A field that is not known ends the search at once, wherever it is.
-        let wrong = if wrong.contains(unknown) { unknown.to_owned() } else { sorted(wrong, "\n") };
-        format!("{before}patch object to typed object: {wrong}")
+        let got = |line: &str| line.split_once(", got ").map_or(line, |(before, _)| before).to_owned();
+        let lines = sorted(wrong, "\n").lines().map(got).collect::<Vec<_>>().join("\n");
+        let wrong = if wrong.contains(unknown) { unknown.to_owned() } else { lines };
+        format!("{before} object to typed object: {wrong}")
     } else if let Some((before, mismatches)) = text.split_once("type mismatch: ") {
         format!("{before}type mismatch: {}", sorted(mismatches, "\n"))
     } else if let Some((before, _)) = text.split_once("resulted in error: ") {
         // Each evaluator has its own words.
         format!("{before}resulted in error")
+    } else if text.starts_with("json: cannot unmarshal ") {
+        "json: cannot unmarshal".to_owned()
     } else {
         text.to_owned()
     };
@@ -437,7 +449,7 @@ fn apply(kind: Kind) -> BoxedStrategy<Value> {
             form("title: <>", vec![word()]),
             form("size: <>, title: <>", vec![number(), word()]),
             form("tags: [<>, 'b']", vec![word()]),
-            form("tags: object.spec.tags.map(t, t + <>)", vec![word()]),
+            form("tags: (object.spec.tags + ['z']).map(t, t + <>)", vec![word()]),
             form("parts: [Object.spec.parts{name: <>, count: <>}]", vec![word(), number()]),
             form(
                 "parts: [Object.spec.parts{name: 'two', protocol: 'UDP', count: <>}, Object.spec.parts{name: 'three'}]",
