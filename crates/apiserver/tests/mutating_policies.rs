@@ -49,7 +49,7 @@ async fn bound(plane: &TestPlane, name: &str, resource: (&str, &str), spec: &Val
 }
 
 /// The same for ConfigMaps, with one mutation.
-async fn mutated(plane: &TestPlane, name: &str, mutation: Value) {
+async fn mutated(plane: &TestPlane, name: &str, mutation: &Value) {
     bound(plane, name, ("", "configmaps"), &json!({"mutations": [mutation]})).await;
 }
 
@@ -139,8 +139,8 @@ async fn a_scale_is_changed() {
 #[tokio::test]
 async fn policies_run_in_order_and_see_what_others_made() {
     let plane = TestPlane::start().await;
-    mutated(&plane, "b", append("b")).await;
-    mutated(&plane, "a", append("a")).await;
+    mutated(&plane, "b", &append("b")).await;
+    mutated(&plane, "a", &append("a")).await;
     let seen = json!({
         "variables": [{"name": "ends", "expression": "object.data.k.endsWith('ab')"}],
         "matchConditions": [{"name": "operation", "expression": "request.operation == 'CREATE'"}],
@@ -168,7 +168,7 @@ async fn policies_run_in_order_and_see_what_others_made() {
 async fn failures_follow_the_failure_policy() {
     let plane = TestPlane::start().await;
     let at = format!("{POLICIES}/p");
-    mutated(&plane, "p", apply("Object{data: {'k': object.data.absent}}")).await;
+    mutated(&plane, "p", &apply("Object{data: {'k': object.data.absent}}")).await;
     let denied = "policy 'p' with binding 'p-binding' denied request: ";
     let (code, status) = plane.admin.post(MAPS, &map("a")).await;
     assert_eq!((code, &status["reason"], &status["code"]), (403, &json!("Invalid"), &json!(403)), "{status}");
@@ -230,7 +230,7 @@ async fn failures_follow_the_failure_policy() {
 #[tokio::test]
 async fn what_is_no_object_any_more_is_an_error_of_the_server() {
     let plane = TestPlane::start().await;
-    mutated(&plane, "p", patch("[JSONPatch{op: 'add', path: '/nope', value: 1}]")).await;
+    mutated(&plane, "p", &patch("[JSONPatch{op: 'add', path: '/nope', value: 1}]")).await;
     let (code, status) = plane.admin.post(MAPS, &map("a")).await;
     assert_eq!(code, 500, "{status}");
     assert_eq!(message(&status), "Internal error occurred: strict decoding error: unknown field \"nope\"");
@@ -262,7 +262,7 @@ async fn a_test_that_fails_leaves_the_object() {
     let tested = patch(
         "[JSONPatch{op: 'test', path: '/data/k', value: 'v'}, JSONPatch{op: 'replace', path: '/data/k', value: 'w'}]",
     );
-    mutated(&plane, "p", tested).await;
+    mutated(&plane, "p", &tested).await;
     assert_eq!(plane.admin.make(MAPS, &map("a")).await["data"]["k"], "w");
     let mut other = map("b");
     other["data"]["k"] = "x".into();
@@ -385,7 +385,7 @@ async fn policies_and_webhooks_are_invoked_again_if_they_want_to() {
     bound(&plane, "a", ("", "configmaps"), &again("a")).await;
     let made = async |name: &str| plane.admin.make(MAPS, &map(name)).await["data"]["k"].clone();
     assert_eq!(made("alone").await, "vaa", "as upstream, also after its own change");
-    mutated(&plane, "b", append("b")).await;
+    mutated(&plane, "b", &append("b")).await;
     assert_eq!(made("two").await, "vaba");
     let hook = |name: &str, policy: &str| {
         json!({
@@ -410,7 +410,7 @@ async fn a_mutation_cannot_exhaust_the_server() {
     let all = "[0, 1, 2, 3, 4, 5, 6, 7, 8, 9]";
     let costly =
         format!("{all}.all(a, {all}.all(b, {all}.all(c, {all}.all(d, {all}.all(e, {all}.all(f, true))))))");
-    mutated(&plane, "p", apply(&format!("Object{{data: {{'x': string({costly})}}}}"))).await;
+    mutated(&plane, "p", &apply(&format!("Object{{data: {{'x': string({costly})}}}}"))).await;
     let (code, status) = plane.admin.post(MAPS, &map("a")).await;
     assert!(code == 403 && message(&status).contains("cost limit exceeded"), "{status}");
     // Many mutations that each double an annotation.

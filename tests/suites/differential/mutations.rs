@@ -62,7 +62,7 @@ pub(crate) async fn differences(planes: &Planes, runner: &mut TestRunner) -> Vec
     let mut tried = Vec::new();
     for number in 0..MOST {
         let (kind, name) = (KINDS[number % KINDS.len()], format!("p{number}"));
-        let policy = policy(&name, kind, drawn(&spec(kind), runner));
+        let policy = policy(&name, kind, &drawn(&spec(kind), runner));
         let request = Request::new("POST", POLICIES.to_owned(), JSON, policy.clone());
         let [real, embedded] = planes.both(&request).await;
         match [real.code, embedded.code] {
@@ -105,7 +105,7 @@ fn drawn<S: Strategy>(strategy: &S, runner: &mut TestRunner) -> S::Value {
     strategy.new_tree(runner).unwrap().current()
 }
 
-fn policy(name: &str, kind: Kind, spec: Value) -> Value {
+fn policy(name: &str, kind: Kind, spec: &Value) -> Value {
     let mut policy = json!({"metadata": {"name": name}, "spec": spec});
     policy["spec"]["matchConstraints"] = json!({
         "objectSelector": {"matchLabels": {"tried": name}},
@@ -134,7 +134,7 @@ async fn wait(planes: &Planes, kind: Kind) {
         "reinvocationPolicy": "Never",
         "mutations": [{"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": expression}}],
     });
-    let made = Request::new("POST", POLICIES.to_owned(), JSON, policy(&name, kind, spec));
+    let made = Request::new("POST", POLICIES.to_owned(), JSON, policy(&name, kind, &spec));
     assert_eq!(planes.both(&made).await.map(|made| made.code), [201, 201]);
     bind(planes, &name).await;
     let object = kind.object("last", &name, &json!({"spec": {}, "data": {}}));
@@ -264,7 +264,7 @@ async fn wrong_policies(planes: &Planes) -> Vec<String> {
     let policies = wrong.iter().map(|over| {
         let mut spec = good.clone();
         json_patch::merge(&mut spec, over);
-        let mut policy = policy("wrong", kind, spec);
+        let mut policy = policy("wrong", kind, &spec);
         json_patch::merge(&mut policy["spec"], over);
         (POLICIES, policy)
     });
