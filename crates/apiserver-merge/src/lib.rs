@@ -3,6 +3,7 @@
 //! nothing about HTTP, storage or clients.
 
 mod apply;
+mod configuration;
 mod conflict;
 mod fields;
 mod gotext;
@@ -17,6 +18,7 @@ mod walk;
 mod write;
 
 pub use apply::{Applied, ApplyError, apply, manager_of_user_agent};
+pub use configuration::{ConfigurationError, merge_configuration};
 pub use conflict::{Conflict, Conflicts};
 pub use fields::{Element, FieldSet, FieldsError};
 pub use managed::{ManagedFieldsError, Manager, Operation};

@@ -301,8 +301,8 @@ fn types_are_checked_as_far_as_they_are_known() {
     let returns = |source: &str, returns: Returns| {
         Environment::default().compile(source, Uses { returns, ..Uses::default() }).map(drop)
     };
-    assert_eq!(returns("'a'", Returns::Bool), Err("must evaluate to bool".to_string()));
-    assert_eq!(returns("1 > 0", Returns::Text), Err("must evaluate to string".to_string()));
+    assert_eq!(returns("'a'", Returns::Bool), Err("must evaluate to bool but got string".to_string()));
+    assert_eq!(returns("1 > 0", Returns::Text), Err("must evaluate to string but got bool".to_string()));
     assert_eq!(returns("null", Returns::TextOrNull), Ok(()));
     assert_eq!(returns("object.x", Returns::Bool), Ok(()));
 }

@@ -99,6 +99,6 @@ fn patch_error(error: &PatchError) -> ApiError {
     match error {
         PatchError::Malformed(_) => ApiError::bad_request(message),
         PatchError::TooLarge(_) => ApiError::patch_too_large(message),
-        PatchError::Inapplicable(_) => ApiError::patch_rejected(&message),
+        PatchError::Inapplicable(_) | PatchError::TestFailed(_) => ApiError::patch_rejected(&message),
     }
 }

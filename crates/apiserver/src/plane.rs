@@ -17,7 +17,7 @@ use crate::{
     metrics::Metrics,
     object,
     options::{Clock, MoreMetrics, Options},
-    policy::Policies,
+    policy::{Policies, mutating::Mutations, validating::Validations},
     quota::Quotas,
     registry::{Registry, custom, kinds::DEFINITIONS},
     restriction::Restriction,
@@ -50,7 +50,8 @@ pub(crate) struct Plane {
     pub(crate) checks: Vec<Check>,
     pub(crate) certificates: ListenerCertificates,
     pub(crate) webhooks: Webhooks,
-    pub(crate) policies: Policies,
+    pub(crate) policies: Policies<Validations>,
+    pub(crate) mutating_policies: Policies<Mutations>,
     pub(crate) quotas: Quotas,
     pub(crate) audit: Option<Arc<Audit>>,
     backup_files: BTreeMap<String, PathBuf>,
@@ -86,7 +87,7 @@ impl Plane {
             ..
         } = options;
         backup_files.extend(backup::own_files(&options.storage));
-        let policies = Policies::new(&store);
+        let (policies, mutating_policies) = (Policies::new(&store), Policies::new(&store));
         Ok(Self {
             store,
             registry,
@@ -104,6 +105,7 @@ impl Plane {
             certificates: ListenerCertificates::default(),
             webhooks: Webhooks::new(webhook_services),
             policies,
+            mutating_policies,
             quotas: Quotas::default(),
             audit: audit.map(Arc::new),
             backup_files,

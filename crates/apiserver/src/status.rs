@@ -273,6 +273,20 @@ impl ApiError {
         error
     }
 
+    /// Mutating policies have rejected a write: messages and reasons, of which the first counts. As upstream, the code does
+    /// not depend on the reason.
+    pub(crate) fn denied_by_mutation(
+        resource: &GroupResource,
+        name: &str,
+        denied: &[(String, &'static str)],
+    ) -> Self {
+        let (message, reason) = denied.first().cloned().unwrap_or_default();
+        let mut error = Self::new(StatusCode::FORBIDDEN, reason, message).about(resource, name);
+        let causes = denied.iter().map(|(message, _)| json!({"message": message})).collect();
+        error.0.details.insert("causes".to_owned(), Value::Array(causes));
+        error
+    }
+
     /// A path that is not a resource, refused.
     pub(crate) fn forbidden_path(message: String) -> Self {
         Self::new(StatusCode::FORBIDDEN, "Forbidden", message)

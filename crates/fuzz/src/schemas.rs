@@ -2,12 +2,12 @@
 
 use capstan_apiserver_schema::{
     Structural,
-    admission::{Expression, Objects, Schemas, Uses, check_types},
+    admission::{Budget, Environment, Expression, Objects, Returns, Schemas, Session, Uses, check_types},
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-/// An expression: compiled, judged and evaluated, as a condition of its own and as a rule of a schema.
+/// An expression: compiled, judged and evaluated, as a condition of its own, as a mutation and as a rule of a schema.
 pub(crate) fn cel(input: &[u8]) {
     let source = String::from_utf8_lossy(input);
     let object = json!({"s": "text", "n": 3, "l": ["a", "b"], "m": {"x": 1, "y": 2}});
@@ -17,6 +17,7 @@ pub(crate) fn cel(input: &[u8]) {
         let (object, old) = (Some(&object), Some(&object));
         _ = expression.holds(&Objects { object, old, ..Objects::default() });
     }
+    mutations(&standalone, &object);
     let known = json!({"type": "object", "properties": {"n": {"type": "integer"}, "s": {"type": "string"}}});
     _ = check_types(&standalone, &[("n", "object.n")], Schemas { object: Some(&known), params: None });
     let text = json!({"type": "string", "maxLength": 20});
@@ -31,6 +32,29 @@ pub(crate) fn cel(input: &[u8]) {
     if let Ok(schema) = Structural::compile(&whole) {
         let object = json!({"apiVersion": "a/v1", "kind": "A", "metadata": {"name": "a"}, "spec": object});
         _ = schema.validate(&object, Some(&object));
+    }
+}
+
+/// What a mutation makes is JSON that can be written and read again.
+fn mutations(source: &str, object: &Value) {
+    let variable = Uses { returns: Returns::Anything, ..Uses::default() };
+    let mut environment = Environment::default();
+    _ = environment.declare("n", "object.n + 1", variable);
+    for returns in [Returns::Configuration, Returns::JsonPatch] {
+        let Ok(expression) = environment.compile(source, Uses { returns, ..Uses::default() }) else {
+            continue;
+        };
+        let objects = Objects { object: Some(object), old: Some(object), ..Objects::default() };
+        let made = Session::run(&objects, |session| {
+            session.evaluate(&environment, None, &mut Budget::default(), |evaluator| match returns {
+                Returns::Configuration => evaluator.configuration(&expression),
+                _ => evaluator.json_patch(&expression),
+            })
+        });
+        if let Ok(made) = made {
+            let text = made.to_string();
+            assert!(serde_json::from_str::<Value>(&text).is_ok(), "not JSON: {text}");
+        }
     }
 }
 

@@ -9,6 +9,7 @@
 mod definitions;
 mod generate;
 mod kinds;
+mod mutations;
 mod play;
 mod reading;
 mod rules;
@@ -126,6 +127,13 @@ async fn definitions_are_judged_alike() {
     let trial = Trial::start().await;
     let differences = definitions::differences(&trial.planes).await;
     trial.conclude(&differences);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn objects_are_mutated_alike() {
+    let mut trial = Trial::start().await;
+    let differences = mutations::differences(&trial.planes, &mut trial.runner).await;
+    trial.conclude(&differences[..differences.len().min(TOLD)]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -10,6 +10,8 @@ const MOST_COPIED: usize = 3 << 20;
 /// The deepest that an object may nest, a little less than a request may: steps that copy an object into itself would go
 /// on until no stack can walk it.
 const DEEPEST: usize = 120;
+/// How the message ends if a value is another than the one to compare with.
+const TEST_FAILED: &str = ": test failed";
 
 /// Applies a JSON patch, completely or not at all.
 ///
@@ -28,7 +30,8 @@ pub fn json_patch(target: &mut Value, patch: &Value) -> Result<(), PatchError> {
     }
     let (mut patched, mut copied) = (target.clone(), 0);
     for step in steps {
-        PatchOperation(step).apply(&mut patched, &mut copied).map_err(PatchError::Inapplicable)?;
+        let operation = PatchOperation(step);
+        operation.apply(&mut patched, &mut copied).map_err(|why| operation.failed(why))?;
     }
     *target = patched;
     Ok(())
@@ -40,6 +43,15 @@ impl PatchOperation<'_> {
     fn text(&self, key: &str, operation: &str) -> Result<&str, String> {
         let text = self.0.get(key).and_then(Value::as_str);
         text.ok_or_else(|| format!("{operation} operation failed to decode {key}: missing value"))
+    }
+
+    fn failed(&self, why: String) -> PatchError {
+        let is_test = self.0.get("op").is_some_and(|operation| operation == "test");
+        if is_test && why.ends_with(TEST_FAILED) {
+            PatchError::TestFailed(why)
+        } else {
+            PatchError::Inapplicable(why)
+        }
     }
 
     /// The value, which is null if there is none.
@@ -158,7 +170,7 @@ impl PatchOperation<'_> {
         if *found.unwrap_or(&Value::Null) == value {
             Ok(())
         } else {
-            Err(format!("testing value {path} failed: test failed"))
+            Err(format!("testing value {path} failed{TEST_FAILED}"))
         }
     }
 }
@@ -259,7 +271,7 @@ mod tests {
         assert_eq!(object, json!({"l": [1, 2, 3], "new": 1}));
         let patch = json!([{"op": "remove", "path": "/l"}, {"op": "test", "path": "/new", "value": 2}]);
         let failed = "testing value /new failed: test failed".to_string();
-        assert_eq!(json_patch(&mut object, &patch), Err(PatchError::Inapplicable(failed)));
+        assert_eq!(json_patch(&mut object, &patch), Err(PatchError::TestFailed(failed)));
         assert_eq!(object["l"], json!([1, 2, 3]));
     }
 

@@ -19,4 +19,7 @@ pub enum PatchError {
     /// The patch cannot be applied to the object. Status 422.
     #[error("{0}")]
     Inapplicable(String),
+    /// An operation `test` compares with another value than there is. Status 422.
+    #[error("{0}")]
+    TestFailed(String),
 }

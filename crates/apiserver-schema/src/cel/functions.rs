@@ -1,7 +1,7 @@
 //! The functions of rules: those of `cel` and `kube-cel`, with a `matches` that accepts Go's patterns and a `size` that
 //! counts characters, and in addition `type`, `dyn` and `bool`.
 
-use super::{budget, lists, policy};
+use super::{budget, lists, made, policy};
 use crate::pattern;
 use kube_cel::KubeCelExt;
 use kube_cel::cel::extractors::This;
@@ -94,6 +94,7 @@ fn base() -> Context<'static> {
     let mut context = Context::default().with_all();
     budget::register(&mut context);
     lists::register(&mut context);
+    made::register(&mut context);
     policy::register(&mut context);
     context.add_function("matches", matches);
     context.add_function("type", |value: Value| type_of(&value));

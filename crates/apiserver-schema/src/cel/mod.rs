@@ -10,6 +10,7 @@ mod estimate;
 mod field_path;
 mod functions;
 mod lists;
+mod made;
 mod names;
 mod policy;
 mod rewrite;

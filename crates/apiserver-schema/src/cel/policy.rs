@@ -1,5 +1,5 @@
-//! Expressions of admission: conditions of webhooks, and everything in a ValidatingAdmissionPolicy. They see whole
-//! objects without a schema, the request, and variables that are evaluated when an expression first needs them.
+//! Expressions of admission: conditions of webhooks, and everything in policies. They see whole objects without a
+//! schema, the request, and variables that are evaluated when an expression first needs them.
 //!
 //! Names that an expression starts from get a `#` in the tree ([`super::rewrite`]). No comprehension can shadow them
 //! then, so that a variable has one value wherever it is used.
@@ -7,8 +7,8 @@
 use super::authorizer::{self, Authorizer};
 use super::budget::{self, Budget};
 use super::types::{self, Returns};
-use super::{check, functions, rewrite, source};
-use kube_cel::cel::common::ast::{EntryExpr, Expr, IdedExpr};
+use super::{check, functions, made, rewrite, source};
+use kube_cel::cel::common::ast::{EntryExpr, Expr, IdedExpr, MapExpr, StructExpr};
 use kube_cel::cel::objects::{Key, Map, Opaque};
 use kube_cel::cel::{Context, ExecutionError, FunctionContext, Value as Cel};
 use serde_json::Value;
@@ -25,6 +25,10 @@ pub(super) const VARIABLE: &str = "#variable";
 pub(super) const MEMO: &str = "#memo";
 /// What `authorizer.requestResource` stands for.
 pub(super) const REQUEST_RESOURCE: &str = "#requestResource";
+
+/// How many values a variable may contain, more than objects have. The evaluator copies a variable wherever it is used: a
+/// few of them that each contain the one before twice would fill the memory.
+const LARGEST: usize = 1 << 18;
 
 /// What an expression may refer to besides the objects and the request.
 #[derive(Clone, Copy, Debug)]
@@ -126,7 +130,7 @@ impl Environment {
             return Err(format!("expression recursion limit exceeded: {}", source::DEEPEST));
         }
         let wrong_return = types::wrong_return(&parsed, uses.returns);
-        let tree = rewrite::rewrite_free(parsed, &names, &self.names)?;
+        let tree = rewrite::rewrite_free(parsed, &names, &self.names, uses.returns.is_constructed())?;
         wrong_return.map_or(Ok((tree, depth)), Err)
     }
 
@@ -143,14 +147,16 @@ impl Environment {
             }
             Expr::Call(call) => deepest(&mut call.target.as_deref().into_iter().chain(&call.args)),
             Expr::List(list) => deepest(&mut list.elements.iter()),
-            Expr::Map(map) => deepest(&mut map.entries.iter().flat_map(|entry| match &entry.expr {
-                EntryExpr::MapEntry(entry) => vec![&entry.key, &entry.value],
-                EntryExpr::StructField(_) => Vec::new(),
-            })),
+            Expr::Map(MapExpr { entries }) | Expr::Struct(StructExpr { entries, .. }) => {
+                deepest(&mut entries.iter().flat_map(|entry| match &entry.expr {
+                    EntryExpr::MapEntry(entry) => vec![&entry.key, &entry.value],
+                    EntryExpr::StructField(field) => vec![&field.value],
+                }))
+            }
             Expr::Comprehension(it) => deepest(
                 &mut [&it.iter_range, &it.accu_init, &it.loop_cond, &it.loop_step, &it.result].into_iter(),
             ),
-            Expr::Ident(_) | Expr::Literal(_) | Expr::Struct(_) | Expr::Unspecified => 0,
+            Expr::Ident(_) | Expr::Literal(_) | Expr::Unspecified => 0,
         }
     }
 }
@@ -234,6 +240,8 @@ pub enum Outcome {
 pub enum Failure {
     /// The expression failed.
     Expression(String),
+    /// The expression has a value that is not what it must be.
+    Value(String),
     /// The budget is spent: no more expressions may be evaluated.
     Budget,
 }
@@ -241,7 +249,7 @@ pub enum Failure {
 impl std::fmt::Display for Failure {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.write_str(match self {
-            Failure::Expression(why) => why,
+            Failure::Expression(why) | Failure::Value(why) => why,
             Failure::Budget => {
                 "validation failed due to running out of cost budget, no further validation rules will be run"
             }
@@ -261,6 +269,31 @@ impl Evaluator<'_> {
     /// # Errors
     /// Why it has none.
     pub fn value(&mut self, expression: &Expression) -> Result<Outcome, Failure> {
+        Ok(match self.evaluate(expression)? {
+            Cel::Bool(truth) => Outcome::Bool(truth),
+            Cel::String(text) => Outcome::Text(text.to_string()),
+            Cel::Null => Outcome::Null,
+            _ => Outcome::Other,
+        })
+    }
+
+    /// The object that an expression constructs, as far as it constructs one.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub fn configuration(&mut self, expression: &Expression) -> Result<Value, Failure> {
+        made::configuration(&self.evaluate(expression)?).map_err(Failure::Value)
+    }
+
+    /// The JSON patch that an expression constructs.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub fn json_patch(&mut self, expression: &Expression) -> Result<Value, Failure> {
+        made::patch(&self.evaluate(expression)?).map_err(Failure::Value)
+    }
+
+    fn evaluate(&mut self, expression: &Expression) -> Result<Cel, Failure> {
         let evaluated = self.budget.run(|| self.context.resolve(&expression.tree));
         match evaluated {
             Err(budget::Overrun::Object) => Err(Failure::Budget),
@@ -270,10 +303,7 @@ impl Evaluator<'_> {
             Ok(Err(error)) => {
                 Err(Failure::Expression(check::why(&error).unwrap_or_else(|| "no such overload".to_string())))
             }
-            Ok(Ok(Cel::Bool(truth))) => Ok(Outcome::Bool(truth)),
-            Ok(Ok(Cel::String(text))) => Ok(Outcome::Text(text.to_string())),
-            Ok(Ok(Cel::Null)) => Ok(Outcome::Null),
-            Ok(Ok(_)) => Ok(Outcome::Other),
+            Ok(Ok(value)) => Ok(value),
         }
     }
 }
@@ -314,12 +344,30 @@ impl Memo {
         }
         let missing = || ExecutionError::function_error("variables", "no such variable");
         let value = self.trees.get(index).ok_or_else(missing).and_then(|tree| context.resolve(tree));
+        let value = value.and_then(|value| is_small(&value).then_some(value).ok_or_else(too_large));
         let mut values = self.values.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(slot) = values.get_mut(index) {
             *slot = Some(value.clone());
         }
         value
     }
+}
+
+fn too_large() -> ExecutionError {
+    ExecutionError::function_error("variables", format!("a variable has more than {LARGEST} values"))
+}
+
+/// Whether a value contains no more values than a variable may.
+fn is_small(value: &Cel) -> bool {
+    fn left(value: &Cel, most: usize) -> Option<usize> {
+        let most = most.checked_sub(1)?;
+        match value {
+            Cel::List(items) => items.iter().try_fold(most, |most, item| left(item, most)),
+            Cel::Map(map) => map.map.values().try_fold(most, |most, value| left(value, most)),
+            _ => Some(most),
+        }
+    }
+    left(value, LARGEST).is_some()
 }
 
 /// Adds the functions that only expressions of admission call.

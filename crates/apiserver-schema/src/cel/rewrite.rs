@@ -5,15 +5,17 @@
 //! * loops, and operations that make strings and lists longer, are charged for ([`super::budget`]);
 //! * `size(a)` becomes `a.size()`, because only the target of a call keeps its own error;
 //! * `+`, `==` and `!=` of sets and map lists become calls of the functions of [`super::lists`];
+//! * constructions of objects become maps with the name of their type ([`super::made`]);
 //! * fields of `self` and `oldSelf` that are compared with each other are taken from copies in which set lists and
 //!   map lists are sorted, because their order must not matter.
 
 use super::lists::ListKind;
 use super::names::escape;
-use super::{authorizer, budget, functions, policy};
+use super::{authorizer, budget, functions, made, policy};
 use crate::raw::Raw;
 use kube_cel::cel::common::ast::{
-    CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, ListExpr, LiteralValue, SelectExpr, operators,
+    CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedEntryExpr, IdedExpr, ListExpr, LiteralValue,
+    MapEntryExpr, MapExpr, SelectExpr, StructExpr, operators,
 };
 use serde_json::Value;
 
@@ -40,16 +42,19 @@ pub(super) fn rewrite(mut expr: IdedExpr, place: Place<'_>) -> Result<IdedExpr, 
 }
 
 /// The same for an expression of admission. It starts from `names`, and from the fields of `variables` if it has any.
+/// That of a mutation may construct objects.
 pub(super) fn rewrite_free(
     mut expr: IdedExpr,
     names: &[&str],
     variables: &[String],
+    constructs: bool,
 ) -> Result<IdedExpr, String> {
     static NO_SCHEMA: Value = Value::Null;
     let place = Place { schema: Raw::new(&NO_SCHEMA), resource: false, optional_old_self: false };
     let mut scope: Vec<Known<'_>> = names.iter().map(|name| Known::untyped(name)).collect();
     scope.extend(functions::TYPES.map(Known::untyped));
-    let free = Free { roots: scope.len(), authorizer: names.contains(&authorizer::NAME), variables };
+    let authorizer = names.contains(&authorizer::NAME);
+    let free = Free { roots: scope.len(), authorizer, variables, constructs };
     Rewrite { place, free: Some(free) }.visit(&mut expr, &mut scope)?;
     Ok(expr)
 }
@@ -61,12 +66,21 @@ struct Free<'a> {
     authorizer: bool,
     /// The variables of its policy.
     variables: &'a [String],
+    /// Whether it knows the types of [`made`].
+    constructs: bool,
 }
 
 impl Free<'_> {
     /// Whether `name` is not the variable of a comprehension here.
     fn is_root(&self, name: &str, scope: &[Known<'_>]) -> bool {
         !scope.iter().skip(self.roots).any(|inner| inner.name == name)
+    }
+
+    /// `jsonpatch.escapeKey(a)`
+    fn is_escape_key(&self, call: &CallExpr, scope: &[Known<'_>]) -> bool {
+        let target = call.target.as_ref().map(|target| &target.expr);
+        let is_ours = matches!(target, Some(Expr::Ident(name)) if name == "jsonpatch");
+        self.constructs && is_ours && call.func_name == "escapeKey" && self.is_root("jsonpatch", scope)
     }
 
     /// What the field of a variable that is not an object stands for.
@@ -135,7 +149,7 @@ impl<'a> Rewrite<'a> {
     fn visit(&self, expr: &mut IdedExpr, scope: &mut Vec<Known<'a>>) -> Result<(), String> {
         match &mut expr.expr {
             Expr::Ident(name) if !scope.iter().any(|known| known.name == *name) => {
-                return Err(format!("undeclared reference to '{name}' (in container '')"));
+                return Err(undeclared(name));
             }
             Expr::Ident(name) => {
                 if self.free.as_ref().is_some_and(|free| free.is_root(name, scope)) {
@@ -162,9 +176,31 @@ impl<'a> Rewrite<'a> {
                 }
             }
             Expr::Comprehension(comprehension) => self.comprehension(comprehension, scope)?,
-            Expr::Struct(message) => return Err(format!("message {} is not supported", message.type_name)),
+            Expr::Struct(_) => self.construction(expr, scope)?,
             Expr::Unspecified => return Err("empty expression".into()),
         }
+        Ok(())
+    }
+
+    /// `Object{a: 1}`
+    fn construction(&self, expr: &mut IdedExpr, scope: &mut Vec<Known<'a>>) -> Result<(), String> {
+        let Expr::Struct(construction) = &mut expr.expr else { return Ok(()) };
+        let StructExpr { type_name, entries } = std::mem::take(construction);
+        let name = type_name.strip_prefix('.').unwrap_or(&type_name);
+        if !self.free.as_ref().is_some_and(|free| free.constructs && made::is_type(name)) {
+            return Err(undeclared(&type_name));
+        }
+        let entry = |key: &str, value: IdedExpr, optional: bool| {
+            let entry = MapEntryExpr { key: text(key), value, optional };
+            IdedEntryExpr { id: 0, expr: EntryExpr::MapEntry(entry) }
+        };
+        let mut map = vec![entry(made::TYPE, call(made::NAMED, None, vec![text(name)]), false)];
+        for mut field in entries.into_iter().filter_map(made::field_of) {
+            made::wrong_field(name, &field).map_or(Ok(()), Err)?;
+            self.visit(&mut field.value, scope)?;
+            map.push(entry(&field.field, field.value, field.optional));
+        }
+        expr.expr = Expr::Map(MapExpr { entries: map });
         Ok(())
     }
 
@@ -218,7 +254,9 @@ impl<'a> Rewrite<'a> {
             return self.visit(expr, scope);
         }
         let Expr::Call(call) = &mut expr.expr else { return Ok(()) };
-        if let Some(qualified) = qualified(call) {
+        if self.free.as_ref().is_some_and(|free| free.is_escape_key(call, scope)) {
+            (call.target, call.func_name) = (None, made::ESCAPE_KEY.to_string());
+        } else if let Some(qualified) = qualified(call) {
             functions::refusal(&qualified).map_or(Ok(()), Err)?;
         } else {
             if let Some(target) = &mut call.target {
@@ -364,7 +402,7 @@ fn charge_growth(expr: &mut IdedExpr) {
     match made.func_name.as_str() {
         // One more element: the loop around it is charged.
         operators::ADD if matches!(made.args.last().map(|arg| &arg.expr), Some(Expr::List(_))) => {}
-        operators::ADD | "format" | "join" | "replace" => {
+        operators::ADD | "format" | "join" | "replace" | made::ESCAPE_KEY => {
             let made = std::mem::take(expr);
             *expr = call(budget::GROWN, None, vec![made]);
         }
@@ -456,6 +494,10 @@ fn call(name: &str, target: Option<IdedExpr>, args: Vec<IdedExpr>) -> IdedExpr {
 
 fn ident(name: &str) -> IdedExpr {
     IdedExpr { id: 0, expr: Expr::Ident(name.to_string()) }
+}
+
+fn undeclared(name: &str) -> String {
+    format!("undeclared reference to '{name}' (in container '')")
 }
 
 fn text(text: &str) -> IdedExpr {

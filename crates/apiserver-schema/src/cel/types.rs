@@ -5,7 +5,7 @@ use super::names::escape;
 use super::{policy, source};
 use crate::raw::Raw;
 use kube_cel::cel::common::ast::{
-    CallExpr, ComprehensionExpr, Expr, IdedExpr, LiteralValue, SelectExpr, operators,
+    CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, LiteralValue, SelectExpr, operators,
 };
 use serde_json::Value;
 
@@ -48,6 +48,17 @@ pub enum Returns {
     TextOrNull,
     /// Anything.
     Anything,
+    /// An object that the expression constructs.
+    Configuration,
+    /// A list of operations that the expression constructs.
+    JsonPatch,
+}
+
+impl Returns {
+    /// Whether an expression may construct objects and operations.
+    pub(super) fn is_constructed(self) -> bool {
+        matches!(self, Returns::Configuration | Returns::JsonPatch)
+    }
 }
 
 /// Checks the types of an expression; `variables` are those of its policy, with their expressions.
@@ -66,14 +77,81 @@ pub fn check_types(source: &str, variables: &[(&str, &str)], schemas: Schemas<'_
 
 /// Says that an expression without schemas can never return what it must.
 pub(super) fn wrong_return(parsed: &IdedExpr, returns: Returns) -> Option<String> {
+    let wrong = |wanted: &str, found: String| format!("must evaluate to {wanted} but got {found}");
+    let constructed = |wanted: &str| {
+        let found = definite(parsed).filter(|found| found != wanted)?;
+        Some(mismatch(parsed).unwrap_or_else(|| wrong(wanted, found)))
+    };
     let inferred = Scope::new(Schemas::default(), &[]).infer(parsed).unwrap_or(Type::Dyn);
     let (fits, wanted) = match returns {
         Returns::Anything => return None,
+        Returns::Configuration => return constructed("Object"),
+        Returns::JsonPatch => return constructed("list(JSONPatch)"),
         Returns::Bool => (matches!(inferred, Type::Bool), "bool"),
         Returns::Text => (matches!(inferred, Type::Text), "string"),
         Returns::TextOrNull => (matches!(inferred, Type::Text | Type::Null), "one of [string null_type]"),
     };
-    (!fits && !matches!(inferred, Type::Dyn)).then(|| format!("must evaluate to {wanted}"))
+    let found = || definite(parsed).unwrap_or_else(|| inferred.name());
+    (!fits && !matches!(inferred, Type::Dyn)).then(|| wrong(wanted, found()))
+}
+
+/// Says that the two sides of a condition have types that are known to be different.
+fn mismatch(expr: &IdedExpr) -> Option<String> {
+    let Expr::Call(call) = &expr.expr else { return None };
+    let [_, yes, no] = call.args.as_slice() else { return None };
+    let (yes, no) = (definite(yes)?, definite(no)?);
+    let is_known = |name: &String| !name.contains("dyn");
+    let differs = call.func_name == operators::CONDITIONAL && yes != no && is_known(&yes) && is_known(&no);
+    differs.then(|| format!("found no matching overload for '_?_:_' applied to '(bool, {yes}, {no})'"))
+}
+
+/// The name of the type of an expression of a mutation; nothing where only a type checker could tell it.
+pub(super) fn definite(expr: &IdedExpr) -> Option<String> {
+    match &expr.expr {
+        Expr::Struct(construction) => Some(construction.type_name.trim_start_matches('.').to_string()),
+        Expr::Ident(name) => {
+            matches!(name.as_str(), "object" | "oldObject" | "params").then(|| "dyn".to_string())
+        }
+        // Fields of objects may be anything, also of those that an expression constructs.
+        Expr::Select(select) if select.test => Some("bool".to_string()),
+        Expr::Select(select) => definite(&select.operand).map(|_| "dyn".to_string()),
+        Expr::List(list) => {
+            let items: Option<Vec<String>> = list.elements.iter().map(definite).collect();
+            let items = items?;
+            let first = items.first().filter(|first| items.iter().all(|item| item == *first));
+            Some(format!("list({})", first.map_or("dyn", String::as_str)))
+        }
+        Expr::Call(call) if call.func_name == operators::CONDITIONAL => {
+            let [_, yes, no] = call.args.as_slice() else { return None };
+            let is_empty = |it: &IdedExpr| matches!(&it.expr, Expr::List(list) if list.elements.is_empty());
+            match (definite(yes)?, definite(no)?) {
+                (yes, no) if yes == no => Some(yes),
+                (found, _) if is_empty(no) && found.starts_with("list(") => Some(found),
+                (_, found) if is_empty(yes) && found.starts_with("list(") => Some(found),
+                _ => Some("dyn".to_string()),
+            }
+        }
+        Expr::Call(call) if call.func_name == operators::ADD => {
+            let [left, right] = call.args.as_slice() else { return None };
+            let (left, right) = (definite(left)?, definite(right)?);
+            (left == right).then_some(left)
+        }
+        Expr::Literal(LiteralValue::Null) => Some("null_type".to_string()),
+        Expr::Literal(_) => Scope::new(Schemas::default(), &[]).infer(expr).ok().map(|ty| ty.name()),
+        Expr::Map(_) => Some("map".to_string()),
+        Expr::Call(call) => {
+            let is_text = matches!(call.func_name.as_str(), "string" | "lowerAscii" | "upperAscii" | "trim");
+            is_text.then(|| "string".to_string())
+        }
+        // `map` adds a list of one to the list so far.
+        Expr::Comprehension(it) => match (&it.accu_init.expr, &it.loop_step.expr) {
+            (Expr::List(start), Expr::Call(step)) if start.elements.is_empty() => {
+                step.args.last().filter(|_| step.func_name == operators::ADD).and_then(definite)
+            }
+            _ => None,
+        },
+        Expr::Unspecified => None,
+    }
 }
 
 impl<'a> Type<'a> {
@@ -196,7 +274,15 @@ impl<'a, 'v> Scope<'a, 'v> {
             }
             Expr::Map(_) => Type::Map(Box::new(Type::Dyn)),
             Expr::Comprehension(it) => self.comprehension(it)?,
-            Expr::Struct(_) | Expr::Unspecified => Type::Dyn,
+            Expr::Struct(construction) => {
+                for entry in &construction.entries {
+                    if let EntryExpr::StructField(field) = &entry.expr {
+                        self.infer(&field.value)?;
+                    }
+                }
+                Type::Dyn
+            }
+            Expr::Unspecified => Type::Dyn,
         })
     }
 

@@ -1,13 +1,17 @@
-//! Admission by webhooks and policies: what others have to say about a write before it happens. Webhooks that mutate are
-//! asked one after the other and may change the object. Policies are evaluated on what will be written; then webhooks that
-//! validate are asked, all at once.
+//! Admission by webhooks and policies: what others have to say about a write before it happens. Policies that mutate, then
+//! webhooks that mutate are asked one after the other and may change the object. Policies that validate are evaluated on
+//! what will be written; then webhooks that validate are asked, all at once.
 //!
 //! Nothing here knows a kind. Configurations of webhooks and policies are exempt: a broken one could then not be
 //! corrected.
 
 mod access;
+mod conditions;
 mod matching;
+mod mutations;
+mod params;
 mod policies;
+mod reinvocation;
 mod review;
 
 use futures::future::join_all;
@@ -23,6 +27,7 @@ use crate::{
     validation::{admit, scale},
     webhook::configuration::{self, Hook, Phase},
 };
+use reinvocation::Reinvocation;
 use review::{Asked, Verdict};
 
 /// What is being done.
@@ -100,32 +105,53 @@ pub(crate) fn is_watched(call: &Call) -> bool {
             || phases.into_iter().any(|phase| !configuration::all(&call.plane.store, phase).is_empty()))
 }
 
-/// Lets webhooks change an object; gives it as they leave it, and their warnings. Without an object it is a
-/// deletion, which they can only refuse.
+/// Lets policies, then webhooks change an object; gives it as they leave it, and their warnings. Without an object it is a
+/// deletion, which only webhooks are asked about, and which they can only refuse.
 pub(crate) async fn mutate(
     call: &Call,
     attempt: &Attempt<'_>,
     mut object: Option<Value>,
 ) -> Result<(Option<Value>, Vec<String>)> {
     let mut warnings = Vec::new();
-    let hooks =
-        if is_exempt(call) { Vec::new() } else { configuration::all(&call.plane.store, Phase::Mutating) };
-    // The object as a webhook left it that wants to see what others make of that.
-    let mut left: Vec<Option<Value>> = vec![None; hooks.len()];
-    for pass in 0..2 {
-        for (hook, left) in hooks.iter().zip(&mut left) {
-            if pass == 1 && left.take_if(|left| object.as_ref() != Some(left)).is_none() {
+    if is_exempt(call) {
+        return Ok((object, warnings));
+    }
+    let hooks = configuration::all(&call.plane.store, Phase::Mutating);
+    let (mut policies, mut webhooks) = (Reinvocation::new(), Reinvocation::new());
+    for second_round in [false, true] {
+        let mut changed = false;
+        if let Some(current) = object.take() {
+            if second_round {
+                policies.begin_again(Some(&current));
+            }
+            let (mutated, ran) = mutations::mutate(call, attempt, current, &mut policies).await?;
+            (object, changed) = (Some(mutated), ran);
+        }
+        if second_round {
+            webhooks.begin_again(object.as_ref());
+        }
+        for (number, hook) in hooks.iter().enumerate() {
+            if webhooks.skips(&number) {
                 continue;
             }
             let Some(version) = matching::version(call, attempt, hook, object.as_ref())? else { continue };
             let Some(verdict) = ask(call, attempt, hook, &version, object.as_ref()).await? else { continue };
             warnings.extend(verdict.warnings);
             if let (Some(patch), Some(current)) = (verdict.patch, object.as_mut()) {
-                *current = patched(call, hook, &version, current, &patch).await?;
+                let patched = patched(call, hook, &version, current, &patch).await?;
+                if *current != patched {
+                    webhooks.changed();
+                    changed = true;
+                }
+                *current = patched;
             }
             if hook.reinvoked {
-                left.clone_from(&object);
+                webhooks.ran(number);
             }
+        }
+        webhooks.end(object.as_ref());
+        if !changed {
+            break;
         }
     }
     Ok((object, warnings))

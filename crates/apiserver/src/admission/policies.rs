@@ -1,26 +1,26 @@
 //! Evaluates ValidatingAdmissionPolicies on a write: which policies and bindings are about it, with which parameters, and
 //! what follows from their expressions.
 
-use std::sync::Arc;
-
-use capstan_apiserver_schema::admission::{
-    Budget, Evaluator, Expression, Failure, Objects, Outcome, Session,
-};
+use capstan_apiserver_schema::admission::{Budget, Evaluator, Failure, Objects, Outcome, Session};
 use serde_json::{Value, json};
 
-use super::{Attempt, access, matching, seen};
+use super::{
+    Attempt, access,
+    conditions::{self, words},
+    matching, params, seen,
+};
 use crate::{
     call::Call,
-    object,
-    policy::{Binding, Bound, ParamKind, ParamRef, Policy, Program, Validation},
-    registry::Resource,
+    policy::{
+        Binding,
+        validating::{Validation, Validations},
+    },
     status::{ApiError, Result},
-    store::{GroupResource, Key},
 };
 
-/// What each set of parameters costs besides its expressions. Upstream has a budget for each set; here those of a binding
-/// share one, so that a selector for many objects does not make a request endless.
-const PARAMS_COST: u64 = 1000;
+type Policy = crate::policy::Policy<Validations>;
+type Bound = crate::policy::Bound<Validations>;
+
 /// The longest text of a `messageExpression`; as upstream.
 const LONGEST_MESSAGE: usize = 5 << 10;
 /// The longest value of an audit annotation; as upstream.
@@ -131,7 +131,7 @@ async fn evaluate(
     found: &mut Found,
 ) -> Result<()> {
     let Bound { policy, bindings } = bound;
-    let kind = match policy.param_kind.as_ref().map(|kind| param_resource(call, kind)).transpose() {
+    let kind = match policy.param_kind.as_ref().map(|kind| params::resource(call, kind)).transpose() {
         Ok(kind) => kind,
         Err(why) => {
             found.misconfigured(policy, None, &why);
@@ -144,7 +144,7 @@ async fn evaluate(
         let met = criteria.map_or(Ok(Some(String::new())), |it| matching::meets(call, attempt, it, object));
         let params = match met {
             Ok(None) => continue,
-            Ok(Some(_)) => params(call, attempt, kind.as_ref(), binding.params.as_ref()).await,
+            Ok(Some(_)) => params::of(call, attempt, kind.as_ref(), binding.params.as_ref()).await,
             Err(error) => Err(error.to_string()),
         };
         match params {
@@ -184,7 +184,7 @@ async fn evaluate(
         for (binding, params) in matched {
             let mut budget = Budget::default();
             for params in params {
-                let mut judgement = if budget.take(PARAMS_COST) {
+                let mut judgement = if budget.take(params::COST) {
                     judge(session, policy, program, params.as_deref(), &mut budget)
                 } else {
                     policy.failed(0, Failure::Budget.to_string())
@@ -224,20 +224,16 @@ impl Policy {
 fn judge(
     session: &Session<'_>,
     policy: &Policy,
-    program: &Program,
+    program: &Validations,
     params: Option<&Value>,
     budget: &mut Budget,
 ) -> Judgement {
-    if !program.conditions.is_empty() {
-        let mut budget = Budget::of_conditions();
-        let met = session.evaluate(&program.variables, params, &mut budget, |it| meets(program, it));
-        match met {
-            Ok(true) => {}
-            Ok(false) => return Judgement::default(),
-            Err(why) => return policy.failed(0, why),
-        }
+    match conditions::meets(session, &program.common, params) {
+        Ok(true) => {}
+        Ok(false) => return Judgement::default(),
+        Err(why) => return policy.failed(0, why),
     }
-    session.evaluate(&program.variables, params, budget, |it| {
+    session.evaluate(&program.common.variables, params, budget, |it| {
         let mut judgement = Judgement::default();
         for (index, validation) in program.validations.iter().enumerate() {
             match it.value(&validation.expression) {
@@ -282,26 +278,6 @@ fn judge(
     })
 }
 
-/// Whether all conditions hold. One that is false counts more than one that cannot be evaluated.
-fn meets(program: &Program, evaluator: &mut Evaluator<'_>) -> Result<bool, String> {
-    let mut failed = None;
-    for condition in &program.conditions {
-        match evaluator.value(condition) {
-            Ok(Outcome::Bool(false)) => return Ok(false),
-            Ok(_) => {}
-            Err(failure) => failed = failed.or(Some(words(condition, &failure))),
-        }
-    }
-    failed.map_or(Ok(true), Err)
-}
-
-fn words(expression: &Expression, failure: &Failure) -> String {
-    match failure {
-        Failure::Expression(why) => format!("expression '{}' resulted in error: {why}", expression.source()),
-        Failure::Budget => failure.to_string(),
-    }
-}
-
 /// Why a validation rejects a request; an error if there is no budget left to say it.
 fn message(evaluator: &mut Evaluator<'_>, validation: &Validation) -> Result<String, String> {
     let expressed = validation.message_expression.as_ref().map(|expression| evaluator.value(expression));
@@ -325,66 +301,4 @@ fn message(evaluator: &mut Evaluator<'_>, validation: &Validation) -> Result<Str
 fn cut(text: &str, most: usize) -> &str {
     let end = text.char_indices().map(|(at, letter)| at + letter.len_utf8()).take_while(|end| *end <= most);
     &text[..end.last().unwrap_or(0)]
-}
-
-/// The resource of a kind of parameters, and its version.
-fn param_resource(call: &Call, kind: &ParamKind) -> Result<(Arc<Resource>, String), String> {
-    let ParamKind { api_version, kind } = kind;
-    let (group, version) = object::split_api_version(api_version);
-    let resource = call
-        .registry
-        .by_kind(group, kind)
-        .filter(|resource| resource.version(version).is_some() && resource.virtual_kind.is_none());
-    let resource = resource.ok_or_else(|| {
-        let gvk = if group.is_empty() { format!("/{version}") } else { api_version.clone() };
-        format!("failed to find resource referenced by paramKind: '{gvk}, Kind={kind}'")
-    })?;
-    Ok((Arc::clone(resource), version.to_owned()))
-}
-
-/// The parameters of a binding, each of which is evaluated; `None` stands for null.
-async fn params(
-    call: &Call,
-    attempt: &Attempt<'_>,
-    kind: Option<&(Arc<Resource>, String)>,
-    wanted: Option<&ParamRef>,
-) -> Result<Vec<Option<Box<Value>>>, String> {
-    let (Some((resource, version)), Some(wanted)) = (kind, wanted) else { return Ok(vec![None]) };
-    let is_namespace = call.resource.name == GroupResource::new("", "namespaces");
-    let own = if is_namespace { attempt.name } else { call.namespace.as_str() };
-    let namespace = match (resource.namespaced, wanted.namespace.as_str()) {
-        (false, "") => "",
-        (false, _) => {
-            return Err("paramRef.namespace must not be provided for a cluster-scoped `paramKind`".to_owned());
-        }
-        (true, "") if own.is_empty() => {
-            return Err(
-                "cannot use namespaced paramRef in policy binding that matches cluster-scoped resources"
-                    .to_owned(),
-            );
-        }
-        (true, "") => own,
-        (true, namespace) => namespace,
-    };
-    let store = &call.plane.store;
-    let stored = match &wanted.selector {
-        None => store.get(&resource.key(namespace, &wanted.name)).into_iter().collect(),
-        Some(selector) => {
-            let listed = store.list(&resource.stored_as, resource.namespaced.then_some(namespace));
-            let mut selected = listed.items;
-            selected.retain(|stored| selector.matches(&stored.value.head()));
-            selected
-        }
-    };
-    if stored.is_empty() && wanted.required {
-        return Err("no params found for policy binding with `Deny` parameterNotFoundAction".to_owned());
-    }
-    let key = Key::new(resource.name.clone(), namespace, "");
-    let reader = Call::internal(&call.plane, &key, &call.user);
-    let reader =
-        reader.and_then(|reader| Some(Call { version: Arc::clone(resource.version(version)?), ..reader }));
-    let reader = reader.ok_or("the kind of the parameters is no longer served")?;
-    let items: Vec<_> = stored.iter().collect();
-    let shown = reader.present_all(&items).await.map_err(|error| error.to_string())?;
-    Ok(shown.into_iter().map(|shown| Some(Box::new(shown.into_value()))).collect())
 }

@@ -12,7 +12,7 @@ use crate::{
     match_criteria::items,
     object,
     plane::Plane,
-    policy::POLICIES,
+    policy::validating::POLICIES,
     registry::{Registry, Resource, Version},
     status::Result,
     store::{Change, Event, GroupResource, Key, Listing},

@@ -1,9 +1,11 @@
-//! ValidatingAdmissionPolicies and their bindings, compiled. [`validation`] says what is wrong with one; `crate::admission`
-//! evaluates them.
+//! Admission policies and their bindings, compiled: those that validate and those that mutate. [`validation`] says what is
+//! wrong with one; `crate::admission` evaluates them.
 //!
 //! A write costs no look into the store as long as no policy and no binding changes: the compiled ones are kept, and the
 //! store announces changes.
 
+pub(crate) mod mutating;
+pub(crate) mod validating;
 pub(crate) mod validation;
 
 use std::{
@@ -23,13 +25,25 @@ use crate::{
     webhook::configuration::GROUP,
 };
 
-/// Plural of the policies.
-pub(crate) const POLICIES: &str = "validatingadmissionpolicies";
-/// Plural of the bindings.
-pub(crate) const BINDINGS: &str = "validatingadmissionpolicybindings";
+/// What policies of one kind do, compiled.
+pub(crate) trait Program: Sized {
+    /// Plural of the policies.
+    const POLICIES: &'static str;
+    /// Plural of the bindings.
+    const BINDINGS: &'static str;
+
+    /// Compiles the spec of a policy, or says why it cannot be used.
+    fn of(spec: &Value) -> Result<Self, String>;
+}
+
+/// What every policy has: its variables, and the conditions under which it is about a request.
+pub(crate) struct Common {
+    pub(crate) variables: Environment,
+    pub(crate) conditions: Vec<Expression>,
+}
 
 /// One policy.
-pub(crate) struct Policy {
+pub(crate) struct Policy<P> {
     pub(crate) name: String,
     uid: String,
     generation: i64,
@@ -38,29 +52,13 @@ pub(crate) struct Policy {
     pub(crate) ignored: bool,
     pub(crate) param_kind: Option<ParamKind>,
     /// The expressions, or why they cannot be used.
-    pub(crate) program: Result<Program, String>,
+    pub(crate) program: Result<P, String>,
 }
 
 /// The kind of parameters.
 pub(crate) struct ParamKind {
     pub(crate) api_version: String,
     pub(crate) kind: String,
-}
-
-/// The expressions of a policy.
-pub(crate) struct Program {
-    pub(crate) variables: Environment,
-    pub(crate) conditions: Vec<Expression>,
-    pub(crate) validations: Vec<Validation>,
-    /// Key and value.
-    pub(crate) annotations: Vec<(String, Expression)>,
-}
-
-pub(crate) struct Validation {
-    pub(crate) expression: Expression,
-    pub(crate) message: String,
-    pub(crate) message_expression: Option<Expression>,
-    pub(crate) reason: String,
 }
 
 /// One binding.
@@ -70,6 +68,7 @@ pub(crate) struct Binding {
     /// Narrows the criteria of the policy.
     pub(crate) criteria: Option<Criteria>,
     pub(crate) params: Option<ParamRef>,
+    /// What follows from a validation that fails.
     pub(crate) actions: Vec<String>,
 }
 
@@ -83,36 +82,34 @@ pub(crate) struct ParamRef {
 }
 
 /// A policy with its bindings; at least one.
-pub(crate) struct Bound {
-    pub(crate) policy: Arc<Policy>,
+pub(crate) struct Bound<P> {
+    pub(crate) policy: Arc<Policy<P>>,
     pub(crate) bindings: Vec<Binding>,
 }
 
-/// What the expressions of a policy may refer to, and must return.
-#[derive(Clone, Copy)]
-struct Allowed {
-    /// Conditions and validations.
-    condition: Uses,
-    variable: Uses,
-    annotation: Uses,
-    message: Uses,
+/// What an expression of a policy may refer to, and must return.
+fn uses(spec: &Value, returns: Returns) -> Uses {
+    let params = spec.get("paramKind").is_some_and(Value::is_object);
+    // Not in messages, as upstream.
+    Uses { params, authorizer: returns != Returns::Text, returns }
 }
 
-impl Allowed {
-    fn of(spec: &Value) -> Self {
-        let params = spec.get("paramKind").is_some_and(Value::is_object);
-        let uses = |returns| Uses { params, authorizer: true, returns };
-        Self {
-            condition: uses(Returns::Bool),
-            variable: uses(Returns::Anything),
-            annotation: uses(Returns::TextOrNull),
-            // As upstream.
-            message: Uses { authorizer: false, ..uses(Returns::Text) },
+impl Common {
+    fn of(spec: &Value) -> Result<Self, String> {
+        let mut variables = Environment::default();
+        for variable in items(spec, "variables") {
+            let text = |field: &str| object::text(variable, &[field]);
+            variables.declare(text("name"), text("expression"), uses(spec, Returns::Anything))?;
         }
+        let conditions = items(spec, "matchConditions").iter();
+        let conditions = conditions.map(|condition| {
+            Expression::compile(object::text(condition, &["expression"]), uses(spec, Returns::Bool))
+        });
+        Ok(Self { conditions: conditions.collect::<Result<_, _>>()?, variables })
     }
 }
 
-impl Policy {
+impl<P: Program> Policy<P> {
     /// Reads a stored policy; nothing if its criteria cannot be read.
     fn of(stored: &Stored) -> Option<Self> {
         let value = stored.value.once();
@@ -129,47 +126,13 @@ impl Policy {
                 api_version: text(&["paramKind", "apiVersion"]),
                 kind: text(&["paramKind", "kind"]),
             }),
-            program: Program::of(spec),
+            program: P::of(spec),
         })
     }
 }
 
 fn generation(object: &Value) -> i64 {
     object::at(object, &["metadata", "generation"]).and_then(Value::as_i64).unwrap_or(0)
-}
-
-impl Program {
-    fn of(spec: &Value) -> Result<Self, String> {
-        let allowed = Allowed::of(spec);
-        let mut variables = Environment::default();
-        for variable in items(spec, "variables") {
-            let text = |field: &str| object::text(variable, &[field]);
-            variables.declare(text("name"), text("expression"), allowed.variable)?;
-        }
-        let conditions = items(spec, "matchConditions").iter();
-        let conditions = conditions.map(|condition| {
-            Expression::compile(object::text(condition, &["expression"]), allowed.condition)
-        });
-        let validations = items(spec, "validations").iter().map(|validation| {
-            let text = |field: &str| object::text(validation, &[field]);
-            let message = Some(text("messageExpression")).filter(|source| !source.is_empty());
-            Ok(Validation {
-                expression: variables.compile(text("expression"), allowed.condition)?,
-                message: text("message").trim().to_owned(),
-                message_expression: message
-                    .map(|source| variables.compile(source, allowed.message))
-                    .transpose()?,
-                reason: text("reason").to_owned(),
-            })
-        });
-        let validations = validations.collect::<Result<_, String>>()?;
-        let annotations = items(spec, "auditAnnotations").iter().map(|annotation| {
-            let text = |field: &str| object::text(annotation, &[field]);
-            Ok((text("key").to_owned(), variables.compile(text("valueExpression"), allowed.annotation)?))
-        });
-        let annotations = annotations.collect::<Result<_, String>>()?;
-        Ok(Self { conditions: conditions.collect::<Result<_, _>>()?, validations, annotations, variables })
-    }
 }
 
 impl Binding {
@@ -205,26 +168,26 @@ impl Binding {
 }
 
 /// All policies that are bound, by name, kept compiled.
-pub(crate) struct Policies {
+pub(crate) struct Policies<P> {
     changes: [watch::Receiver<u64>; 2],
-    current: RwLock<Current>,
+    current: RwLock<Current<P>>,
 }
 
-struct Current {
+struct Current<P> {
     /// The revisions of the last changes; nothing before the first look.
     seen: Option<[u64; 2]>,
-    bound: Arc<Vec<Bound>>,
+    bound: Arc<Vec<Bound<P>>>,
 }
 
-impl Policies {
+impl<P: Program> Policies<P> {
     pub(crate) fn new(store: &Store) -> Self {
         let changes =
-            [POLICIES, BINDINGS].map(|name| store.subscribe(Some(&GroupResource::new(GROUP, name))));
-        Self { changes, current: RwLock::new(Current { seen: None, bound: Arc::default() }) }
+            [P::POLICIES, P::BINDINGS].map(|name| store.subscribe(Some(&GroupResource::new(GROUP, name))));
+        Self { changes, current: RwLock::new(Current { seen: None, bound: Arc::new(Vec::new()) }) }
     }
 
     /// The policies as they are now.
-    pub(crate) fn current(&self, store: &Store) -> Arc<Vec<Bound>> {
+    pub(crate) fn current(&self, store: &Store) -> Arc<Vec<Bound<P>>> {
         // Before the store is read: a change meanwhile is looked at again the next time.
         let seen = Some([*self.changes[0].borrow(), *self.changes[1].borrow()]);
         {
@@ -244,20 +207,20 @@ impl Policies {
 }
 
 /// Reads all policies that are bound. One that has not changed is not compiled again.
-fn bound(store: &Store, before: &[Bound]) -> Vec<Bound> {
+fn bound<P: Program>(store: &Store, before: &[Bound<P>]) -> Vec<Bound<P>> {
     let mut bindings: HashMap<String, Vec<Binding>> = HashMap::new();
-    for stored in &store.list(&GroupResource::new(GROUP, BINDINGS), None).items {
+    for stored in &store.list(&GroupResource::new(GROUP, P::BINDINGS), None).items {
         // What cannot be read was rejected when it was written.
         if let Some(binding) = Binding::of(stored) {
             bindings.entry(binding.policy.clone()).or_default().push(binding);
         }
     }
-    let policies = store.list(&GroupResource::new(GROUP, POLICIES), None);
+    let policies = store.list(&GroupResource::new(GROUP, P::POLICIES), None);
     let mut read = |stored: &Arc<Stored>| {
         let bindings = bindings.remove(&stored.key.name)?;
         let head = stored.value.head();
         let is_same =
-            |policy: &Policy| policy.uid == object::uid(&head) && policy.generation == generation(&head);
+            |policy: &Policy<P>| policy.uid == object::uid(&head) && policy.generation == generation(&head);
         let known = before.iter().map(|bound| &bound.policy).find(|policy| is_same(policy));
         let policy = known.cloned().or_else(|| Policy::of(stored).map(Arc::new))?;
         Some(Bound { policy, bindings })
@@ -269,7 +232,10 @@ fn bound(store: &Store, before: &[Bound]) -> Vec<Bound> {
 mod tests {
     use serde_json::json;
 
-    use super::*;
+    use super::{
+        validating::{BINDINGS, POLICIES, Validations},
+        *,
+    };
     use crate::store::{Action, Expect, Key, Storage, Write};
 
     async fn put(store: &Store, resource: &str, name: &str, value: Value) {
@@ -281,7 +247,7 @@ mod tests {
     #[tokio::test]
     async fn policies_are_compiled_once_and_read_when_they_change() {
         let store = Store::open(&Storage::Memory, 100).unwrap().start(Box::new(|_| {})).unwrap();
-        let policies = Policies::new(&store);
+        let policies = Policies::<Validations>::new(&store);
         let policy = |generation: i64, expression: &str| {
             json!({
                 "metadata": {"name": "p", "uid": "u", "generation": generation},

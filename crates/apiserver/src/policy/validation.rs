@@ -2,17 +2,17 @@
 
 use std::collections::HashSet;
 
-use capstan_apiserver_schema::admission::{Environment, Uses};
+use capstan_apiserver_schema::admission::{Environment, Returns, Uses};
 use serde_json::Value;
 
-use super::Allowed;
+use super::{mutating::PatchType, uses};
 use crate::{
     match_criteria::{self, items},
     names::{NameRule, name_error, qualified_name_error},
     object,
     request::selector::LabelSelector,
     status::Cause,
-    webhook::configuration::validate_conditions,
+    webhook::configuration::{uncompiled, validate_conditions},
 };
 
 /// Reasons that a validation may give.
@@ -28,11 +28,12 @@ const RESERVED: [&str; 21] = [
     "loop", "package", "namespace", "return", "var", "void", "while",
 ];
 
-/// Everything that is wrong with a policy.
-pub(crate) fn policy(policy: &Value) -> Vec<Cause> {
-    let spec = policy.get("spec").unwrap_or(&Value::Null);
+/// Operations that a mutating policy may be about.
+const MUTATING_OPERATIONS: [&str; 4] = ["*", "CONNECT", "CREATE", "UPDATE"];
+
+/// What is wrong with the parts that all policies have; and the variables.
+fn common(spec: &Value, operations: Option<&[&str]>) -> (Vec<Cause>, Environment) {
     let mut causes = Vec::new();
-    let allowed = Allowed::of(spec);
     if let Some(kind) = spec.get("paramKind").filter(|kind| kind.is_object()) {
         causes.extend(param_kind(kind));
     }
@@ -43,19 +44,38 @@ pub(crate) fn policy(policy: &Value) -> Vec<Cause> {
             if items(constraints, "resourceRules").is_empty() {
                 causes.push(Cause::required("spec.matchConstraints.resourceRules", ""));
             }
+            if let Some(operations) = operations {
+                causes.extend(unsupported_operations(constraints, "spec.matchConstraints", operations));
+            }
         }
     }
     let conditions = items(spec, "matchConditions");
-    causes.extend(validate_conditions(conditions, "spec.matchConditions", allowed.condition));
+    causes.extend(validate_conditions(conditions, "spec.matchConditions", uses(spec, Returns::Bool)));
     let mut variables = Environment::default();
     for (index, variable) in items(spec, "variables").iter().enumerate() {
         causes.extend(declare(
             &mut variables,
             variable,
             &format!("spec.variables[{index}]"),
-            allowed.variable,
+            uses(spec, Returns::Anything),
         ));
     }
+    (causes, variables)
+}
+
+/// Operations that a policy of this kind cannot be about. As upstream, the place does not name the rule.
+fn unsupported_operations(written: &Value, at: &str, supported: &[&str]) -> Vec<Cause> {
+    let rules = items(written, "resourceRules").iter();
+    let given = rules.flat_map(|rule| items(rule, "operations"));
+    let unsupported = given.filter(|operation| !supported.iter().any(|known| operation == known));
+    let at = format!("{at}.resourceRules.operations");
+    unsupported.map(|operation| Cause::unsupported(at.clone(), operation, supported)).collect()
+}
+
+/// Everything that is wrong with a validating policy.
+pub(crate) fn policy(policy: &Value) -> Vec<Cause> {
+    let spec = policy.get("spec").unwrap_or(&Value::Null);
+    let (mut causes, variables) = common(spec, None);
     let (validations, annotations) = (items(spec, "validations"), items(spec, "auditAnnotations"));
     if validations.is_empty() && annotations.is_empty() {
         let detail = "validations or auditAnnotations must contain at least one item";
@@ -64,7 +84,7 @@ pub(crate) fn policy(policy: &Value) -> Vec<Cause> {
     }
     for (index, given) in validations.iter().enumerate() {
         let at = format!("spec.validations[{index}]");
-        causes.extend(validation(&variables, given, &at, allowed));
+        causes.extend(validation(&variables, given, &at, spec));
     }
     if annotations.len() > ANNOTATIONS {
         let detail = format!("must not have more than {ANNOTATIONS} auditAnnotations");
@@ -78,12 +98,62 @@ pub(crate) fn policy(policy: &Value) -> Vec<Cause> {
             object::name(policy),
             annotation,
             &at,
-            allowed.annotation,
+            uses(spec, Returns::TextOrNull),
         ));
         let key = object::text(annotation, &["key"]);
         if !keys.insert(key) {
             causes.push(Cause::duplicate(format!("{at}.key"), &key.into()));
         }
+    }
+    causes
+}
+
+/// Everything that is wrong with a mutating policy.
+pub(crate) fn mutating_policy(policy: &Value) -> Vec<Cause> {
+    let spec = policy.get("spec").unwrap_or(&Value::Null);
+    let (mut causes, variables) = common(spec, Some(&MUTATING_OPERATIONS));
+    let mutations = items(spec, "mutations");
+    if mutations.is_empty() {
+        causes.push(Cause::required("spec.mutations", "mutations must contain at least one item"));
+    }
+    for (index, given) in mutations.iter().enumerate() {
+        causes.extend(mutation(&variables, given, &format!("spec.mutations[{index}]"), spec));
+    }
+    if object::text(spec, &["reinvocationPolicy"]).is_empty() {
+        causes.push(Cause::required("spec.reinvocationPolicy", ""));
+    }
+    causes
+}
+
+fn mutation(variables: &Environment, given: &Value, at: &str, spec: &Value) -> Vec<Cause> {
+    // The schema has the names that there are.
+    let Some(patch_type) = PatchType::of(given) else {
+        let is_missing = object::text(given, &["patchType"]).is_empty();
+        return is_missing.then(|| Cause::required(format!("{at}.patchType"), "")).into_iter().collect();
+    };
+    let mut causes = Vec::new();
+    let part = |patch_type: PatchType| given.get(patch_type.field()).filter(|part| part.is_object());
+    let (name, place) = (patch_type.name(), |field: &str| format!("{at}.{field}"));
+    match part(patch_type) {
+        None => {
+            let detail = format!("must be specified when patchType is {name}");
+            causes.push(Cause::required(place(patch_type.field()), &detail));
+        }
+        Some(part) => {
+            let (at, source) = (
+                format!("{at}.{}.expression", patch_type.field()),
+                object::text(part, &["expression"]).trim(),
+            );
+            if source.is_empty() {
+                causes.push(Cause::required(at, ""));
+            } else if let Err(why) = variables.compile(source, uses(spec, patch_type.returns())) {
+                causes.push(uncompiled(at, source, &why));
+            }
+        }
+    }
+    for other in PatchType::ALL.into_iter().filter(|other| *other != patch_type && part(*other).is_some()) {
+        let (field, detail) = (other.field(), format!("must not be specified when patchType is {name}"));
+        causes.push(Cause::invalid(place(field), &format!("{{{field}}}").into(), &detail));
     }
     causes
 }
@@ -119,11 +189,6 @@ fn param_kind(kind: &Value) -> Vec<Cause> {
     causes
 }
 
-/// An expression that cannot be compiled.
-fn uncompiled(at: String, source: &str, why: &str) -> Cause {
-    Cause::invalid(at, &source.into(), &format!("compilation failed: {why}"))
-}
-
 fn declare(variables: &mut Environment, variable: &Value, at: &str, uses: Uses) -> Vec<Cause> {
     let mut causes = Vec::new();
     let text = |field: &str| object::text(variable, &[field]);
@@ -144,13 +209,13 @@ fn declare(variables: &mut Environment, variable: &Value, at: &str, uses: Uses) 
     causes
 }
 
-fn validation(variables: &Environment, given: &Value, at: &str, allowed: Allowed) -> Vec<Cause> {
+fn validation(variables: &Environment, given: &Value, at: &str, spec: &Value) -> Vec<Cause> {
     let mut causes = Vec::new();
     let text = |field: &str| object::text(given, &[field]);
     let (source, message, by_expression) = (text("expression"), text("message"), text("messageExpression"));
     if source.trim().is_empty() {
         causes.push(Cause::required(format!("{at}.expression"), "expression is not specified"));
-    } else if let Err(why) = variables.compile(source, allowed.condition) {
+    } else if let Err(why) = variables.compile(source, uses(spec, Returns::Bool)) {
         causes.push(uncompiled(format!("{at}.expression"), source, &why));
     }
     let empty = "must be non-empty if specified";
@@ -158,7 +223,7 @@ fn validation(variables: &Environment, given: &Value, at: &str, allowed: Allowed
         let at = format!("{at}.messageExpression");
         if by_expression.trim().is_empty() {
             causes.push(Cause::invalid(at, &by_expression.into(), empty));
-        } else if let Err(why) = variables.compile(by_expression, allowed.message) {
+        } else if let Err(why) = variables.compile(by_expression, uses(spec, Returns::Text)) {
             causes.push(uncompiled(at, by_expression, &why));
         }
     }
@@ -198,9 +263,8 @@ fn audit_annotation(
     causes
 }
 
-/// Everything that is wrong with a binding.
-pub(crate) fn binding(binding: &Value) -> Vec<Cause> {
-    let spec = binding.get("spec").unwrap_or(&Value::Null);
+/// What is wrong with the parts that all bindings have.
+fn common_binding(spec: &Value) -> Vec<Cause> {
     let mut causes = Vec::new();
     let policy = object::text(spec, &["policyName"]);
     if policy.is_empty() {
@@ -214,6 +278,22 @@ pub(crate) fn binding(binding: &Value) -> Vec<Cause> {
     if let Some(resources) = spec.get("matchResources").filter(|resources| resources.is_object()) {
         causes.extend(match_criteria::validate(resources, "spec.matchResources"));
     }
+    causes
+}
+
+/// Everything that is wrong with the binding of a mutating policy.
+pub(crate) fn mutating_binding(binding: &Value) -> Vec<Cause> {
+    let spec = binding.get("spec").unwrap_or(&Value::Null);
+    let mut causes = common_binding(spec);
+    let resources = spec.get("matchResources").unwrap_or(&Value::Null);
+    causes.extend(unsupported_operations(resources, "spec.matchResources", &MUTATING_OPERATIONS));
+    causes
+}
+
+/// Everything that is wrong with the binding of a validating policy.
+pub(crate) fn binding(binding: &Value) -> Vec<Cause> {
+    let spec = binding.get("spec").unwrap_or(&Value::Null);
+    let mut causes = common_binding(spec);
     let (at, actions) = ("spec.validationActions", items(spec, "validationActions"));
     let mut known = HashSet::new();
     for (index, action) in actions.iter().enumerate() {

@@ -7,7 +7,10 @@ use crate::{
     call::Call,
     object,
     registry::Side,
-    request::{body::Decoded, options::FieldValidation},
+    request::{
+        body::{Decoded, Duplicates},
+        options::FieldValidation,
+    },
     status::{ApiError, Cause, Result},
 };
 
@@ -141,7 +144,8 @@ pub(crate) fn check_kind(call: &Call, value: &mut Value) -> Result<()> {
     Ok(())
 }
 
-fn gvk(api_version: &str, kind: &str) -> String {
+/// Version and kind as upstream prints them.
+pub(crate) fn gvk(api_version: &str, kind: &str) -> String {
     let (group, version) = object::split_api_version(api_version);
     format!("{group}/{version}, Kind={kind}")
 }
@@ -153,6 +157,22 @@ pub(crate) fn refit(call: &Call, object: &mut Value) -> Result<()> {
     call.version.schema.prune(object);
     default(call, object, false);
     Ok(())
+}
+
+/// The same for what a policy has made of an object, with words for what cannot be read. Upstream decodes what a JSON patch
+/// makes of a built-in kind strictly.
+pub(crate) fn mutated(
+    call: &Call,
+    value: Value,
+    strict: bool,
+    unreadable: impl Fn(&str) -> ApiError,
+) -> Result<Value> {
+    let is_strict = strict && !call.resource.is_custom();
+    let validation = if is_strict { FieldValidation::Strict } else { FieldValidation::Ignore };
+    let decoded = Decoded { value, duplicates: Duplicates::None };
+    let (mut object, _) = incoming_or(call, decoded, validation, unreadable)?;
+    default(call, &mut object, false);
+    Ok(object)
 }
 
 /// Fills in what the schema and the kind fill in. A null that was applied stays and is judged.

@@ -169,6 +169,15 @@ fn validate_hook(hook: &Value, at: &str) -> Vec<Cause> {
     causes
 }
 
+/// An expression that cannot be compiled, or returns something else.
+pub(crate) fn uncompiled(at: String, source: &str, why: &str) -> Cause {
+    let detail = match why.strip_prefix("must evaluate to ") {
+        Some(_) => why.to_owned(),
+        None => format!("compilation failed: {why}"),
+    };
+    Cause::invalid(at, &source.into(), &detail)
+}
+
 /// What is wrong with the match conditions of a webhook or policy.
 pub(crate) fn validate_conditions(conditions: &[Value], at: &str, uses: Uses) -> Vec<Cause> {
     let mut causes = Vec::new();
@@ -188,8 +197,7 @@ pub(crate) fn validate_conditions(conditions: &[Value], at: &str, uses: Uses) ->
         if expression.trim().is_empty() {
             causes.push(Cause::required(format!("{at}[{index}].expression"), ""));
         } else if let Err(reason) = Expression::compile(expression, uses) {
-            let detail = format!("compilation failed: {reason}");
-            causes.push(Cause::invalid(format!("{at}[{index}].expression"), &expression.into(), &detail));
+            causes.push(uncompiled(format!("{at}[{index}].expression"), expression, &reason));
         }
     }
     causes

@@ -365,6 +365,36 @@ pub(super) const TABLE: &[BuiltIn] = &[
         ..ROW
     },
     BuiltIn {
+        group: "admissionregistration.k8s.io",
+        resource: "mutatingadmissionpolicies",
+        kind: "MutatingAdmissionPolicy",
+        schema: "io.k8s.api.admissionregistration.v1.MutatingAdmissionPolicy",
+        categories: &["api-extensions"],
+        namespaced: false,
+        columns: &[
+            ("Mutations", "integer", Computed(cells::mutations)),
+            ("ParamKind", "string", Computed(cells::param_kind)),
+            ("Age", "string", Computed(cells::age)),
+        ],
+        rules: &kinds::MUTATING_ADMISSION_POLICY,
+        ..ROW
+    },
+    BuiltIn {
+        group: "admissionregistration.k8s.io",
+        resource: "mutatingadmissionpolicybindings",
+        kind: "MutatingAdmissionPolicyBinding",
+        schema: "io.k8s.api.admissionregistration.v1.MutatingAdmissionPolicyBinding",
+        categories: &["api-extensions"],
+        namespaced: false,
+        columns: &[
+            ("PolicyName", "string", Path(&["spec", "policyName"])),
+            ("ParamRef", "string", Computed(cells::param_ref)),
+            ("Age", "string", Computed(cells::age)),
+        ],
+        rules: &kinds::MUTATING_ADMISSION_POLICY_BINDING,
+        ..ROW
+    },
+    BuiltIn {
         group: "apps",
         resource: "deployments",
         kind: "Deployment",

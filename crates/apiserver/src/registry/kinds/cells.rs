@@ -19,6 +19,11 @@ pub(crate) fn validations(policy: &Value, _: Timestamp) -> Value {
     object::at(policy, &["spec", "validations"]).and_then(Value::as_array).map_or(0, Vec::len).into()
 }
 
+/// How many mutations a policy has.
+pub(crate) fn mutations(policy: &Value, _: Timestamp) -> Value {
+    object::at(policy, &["spec", "mutations"]).and_then(Value::as_array).map_or(0, Vec::len).into()
+}
+
 /// The kind of parameters of a policy.
 pub(crate) fn param_kind(policy: &Value, _: Timestamp) -> Value {
     let text = |field: &str| object::text(policy, &["spec", "paramKind", field]);

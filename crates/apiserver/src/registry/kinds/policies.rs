@@ -1,4 +1,4 @@
-//! ValidatingAdmissionPolicies and their bindings: defaults and rules. `crate::admission` evaluates them.
+//! Admission policies and their bindings: defaults and rules. `crate::admission` evaluates them.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use crate::{
     auth::{MASTERS, authorize, rule::Access},
     match_criteria::default_rules,
     object,
-    policy::{POLICIES, validation},
+    policy::{mutating, validating, validation},
     status::{ApiError, Cause, Result},
     store::{GroupResource, Key},
 };
@@ -18,16 +18,30 @@ pub(crate) const VALIDATING_ADMISSION_POLICY: Rules = Rules {
     admit: admit_policy,
     generation: true,
     unconditional_update: false,
+    blank: || json!({"spec": {}, "status": {}}),
     ..Rules::PLAIN
 };
 
 pub(crate) const VALIDATING_ADMISSION_POLICY_BINDING: Rules = Rules {
     default: |binding| default_criteria(binding, "matchResources"),
     validate: |binding, _| validation::binding(binding),
-    admit: admit_binding,
+    admit: |writer, binding, old| admit_binding(writer, binding, old, validating::POLICIES),
     generation: true,
     unconditional_update: false,
+    blank: || json!({"spec": {}}),
     ..Rules::PLAIN
+};
+
+pub(crate) const MUTATING_ADMISSION_POLICY: Rules = Rules {
+    validate: |policy, _| validation::mutating_policy(policy),
+    blank: || json!({"spec": {}}),
+    ..VALIDATING_ADMISSION_POLICY
+};
+
+pub(crate) const MUTATING_ADMISSION_POLICY_BINDING: Rules = Rules {
+    validate: |binding, _| validation::mutating_binding(binding),
+    admit: |writer, binding, old| admit_binding(writer, binding, old, mutating::POLICIES),
+    ..VALIDATING_ADMISSION_POLICY_BINDING
 };
 
 fn default_policy(policy: &mut Value) {
@@ -95,7 +109,8 @@ fn admit_policy(writer: &Writer<'_>, policy: &Value, old: Option<&Value>) -> Res
     require(writer, &access, "spec.paramKind", policy, &detail)
 }
 
-fn admit_binding(writer: &Writer<'_>, binding: &Value, old: Option<&Value>) -> Result<()> {
+/// `policies` is the resource of the policy that is bound.
+fn admit_binding(writer: &Writer<'_>, binding: &Value, old: Option<&Value>, policies: &str) -> Result<()> {
     let (params, name) = (["spec", "paramRef"], ["spec", "policyName"]);
     let Some(wanted) = object::at(binding, &params).filter(|params| params.is_object()) else {
         return Ok(());
@@ -107,7 +122,7 @@ fn admit_binding(writer: &Writer<'_>, binding: &Value, old: Option<&Value>) -> R
         return Ok(());
     }
     let key =
-        Key::new(GroupResource::new(writer.resource.group(), POLICIES), "", object::text(binding, &name));
+        Key::new(GroupResource::new(writer.resource.group(), policies), "", object::text(binding, &name));
     let policy = writer.store.get(&key);
     let policy = policy.as_ref().map(|policy| policy.value.once());
     let kind = policy.as_ref().and_then(|policy| object::at(policy, &["spec", "paramKind"]));
