@@ -311,11 +311,13 @@ async fn custom_resources_are_merged_by_their_schema() {
     assert_eq!(code, 403);
     let why = "error applying patch: invalid ApplyConfiguration: may not mutate atomic arrays, maps or structs: .spec.list";
     assert!(message(&status).ends_with(why), "{status}");
-    // What a policy makes is validated.
-    let step = patch("[JSONPatch{op: 'add', path: '/spec/size', value: 1}]");
-    plane.admin.merge(&format!("{POLICIES}/parts"), &json!({"spec": {"mutations": [step]}})).await;
-    let (code, status) = plane.admin.post(WIDGETS, &widget("x", json!({"size": "S"}))).await;
-    assert_eq!((code, &status["details"]["causes"][0]["field"]), (422, &json!("spec.size")), "{status}");
+    // What a policy makes is validated, also a null.
+    for value in ["1", "null"] {
+        let step = patch(&format!("[JSONPatch{{op: 'add', path: '/spec/size', value: {value}}}]"));
+        plane.admin.merge(&format!("{POLICIES}/parts"), &json!({"spec": {"mutations": [step]}})).await;
+        let (code, status) = plane.admin.post(WIDGETS, &widget("x", json!({"size": "S"}))).await;
+        assert_eq!((code, &status["details"]["causes"][0]["field"]), (422, &json!("spec.size")), "{status}");
+    }
     plane.server.shutdown().await;
 }
 

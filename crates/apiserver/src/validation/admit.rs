@@ -171,7 +171,8 @@ pub(crate) fn mutated(
     let validation = if is_strict { FieldValidation::Strict } else { FieldValidation::Ignore };
     let decoded = Decoded { value, duplicates: Duplicates::None };
     let (mut object, _) = incoming_or(call, decoded, validation, unreadable)?;
-    default(call, &mut object, false);
+    // A null that a policy has set in a custom resource is judged, as one that was applied.
+    default(call, &mut object, call.resource.is_custom());
     Ok(object)
 }
 

@@ -158,7 +158,8 @@ fn it_says_why_there_is_no_host() {
         problems: vec!["disk: 1 MiB are free in /opt; make room".to_owned()],
         ..Default::default()
     };
-    let seen = crate::host::Observed { found: Ok(reached), holder: crate::host::Holder::Present, agent: None };
+    let seen =
+        crate::host::Observed { found: Ok(reached), holder: crate::host::Holder::Present, agent: None };
     crate::host::tell(&mut full, &seen, Timestamp::UNIX_EPOCH);
     let mut going = host("g");
     going.metadata.deletion_timestamp = Some(Time(Timestamp::UNIX_EPOCH));
