@@ -106,7 +106,7 @@ async fn a_deployment_is_changed() {
     let containers = &made["spec"]["template"]["spec"]["containers"];
     assert_eq!(containers[0]["env"], json!([{"name": "A", "value": "1"}, {"name": "B", "value": "2"}]));
     assert_eq!((&containers[0]["args"], &containers[1]["name"]), (&json!(["-g"]), &json!("other")));
-    // The field manager of the request owns what it sent, and nobody what a policy added.
+    // The field manager of the request owns what it sent. What a policy added has no owner.
     let managed = made["metadata"]["managedFields"].to_string();
     assert!(managed.contains("f:replicas") && !managed.contains("mutated-by"), "{managed}");
     let (code, changed) =

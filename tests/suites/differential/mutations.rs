@@ -67,7 +67,7 @@ pub(crate) async fn differences(planes: &Planes, runner: &mut TestRunner) -> Vec
         let [real, embedded] = planes.both(&request).await;
         match [real.code, embedded.code] {
             [201, 201] => {
-                found.extend(told(&request, &real, &embedded));
+                found.extend(unexpected_difference(&request, &real, &embedded));
                 bind(planes, &name).await;
                 tried.push((kind, name, policy));
             }
@@ -92,7 +92,7 @@ pub(crate) async fn differences(planes: &Planes, runner: &mut TestRunner) -> Vec
             for request in [made, changed] {
                 let [real, embedded] = planes.both(&request).await;
                 if !(kind.is_custom && is_unreadable_metadata(&embedded)) {
-                    differs = differs.or_else(|| told(&request, &real, &embedded));
+                    differs = differs.or_else(|| unexpected_difference(&request, &real, &embedded));
                 }
             }
         }
@@ -162,7 +162,7 @@ fn is_too_long(answer: &Answer) -> bool {
 }
 
 /// What two answers say differently, if it is not only the order of chance.
-fn told(request: &Request, real: &Answer, embedded: &Answer) -> Option<String> {
+fn unexpected_difference(request: &Request, real: &Answer, embedded: &Answer) -> Option<String> {
     if is_too_long(real) && is_too_long(embedded) {
         return None;
     }

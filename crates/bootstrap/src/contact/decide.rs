@@ -2,7 +2,7 @@
 
 use jiff::{SignedDuration, Timestamp};
 
-/// A heartbeat is missed after so many of the intervals for which the agent says that it holds. One that is late or lost must not matter.
+/// An agent is silent after so many times the validity of its last heartbeat: one that is late or lost must not matter.
 const MISSED: i32 = 2;
 /// A machine cannot ask to be missed sooner, or later.
 const HOLDS: std::ops::RangeInclusive<i32> = 60..=600;

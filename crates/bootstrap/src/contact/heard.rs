@@ -31,7 +31,7 @@ impl Heard {
         self.lock().get(config).map_or(Contact::Unknown, |entry| entry.heartbeat.contact(now))
     }
 
-    /// Takes note of a Lease: the time in it, and for how many seconds it holds. Whether something is to be said now that was not before.
+    /// Takes note of a Lease: the time in it, and for how many seconds it is valid. Returns whether the condition must change.
     pub(super) fn hear(&self, config: ConfigKey, renewed: Timestamp, holds: i32, now: Timestamp) -> bool {
         let mut all = self.lock();
         if all.len() >= MOST && !all.contains_key(&config) {

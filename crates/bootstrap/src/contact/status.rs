@@ -37,7 +37,7 @@ pub(crate) fn health(machine: &Machine, report: &MachineReport) -> Option<NewCon
     }
 }
 
-/// Nobody needs fractions of a second.
+/// The time without its fraction: heartbeats are many seconds apart.
 fn seconds(time: jiff::Timestamp) -> jiff::Timestamp {
     jiff::Timestamp::from_second(time.as_second()).unwrap_or(time)
 }

@@ -1,7 +1,7 @@
 //! Host: asks it who it is, says in one word where it is in its life, and keeps it while a machine has it.
 //!
-//! Reads: the Host, the HostMachine that its claim names and the Machine of that, its HostPool, and the host itself through its driver. Writes:
-//! finalizer and status of the Host, and Events. Of a Host that is deleted it removes what stands behind it.
+//! Reads: the Host, the HostMachine that its claim names and the Machine of that, its HostPool, and the host itself through
+//! its driver. Writes: finalizer and status of the Host, and Events. Of a Host that is deleted it removes what stands behind it.
 //!
 //! Phases: pause, finalizer; then either release, for a Host that is being deleted and that no machine has, or
 //! [`look`], which asks the host, writes its status and tells what has happened to it.
