@@ -8,16 +8,26 @@ use tokio::time::{Instant, sleep_until};
 
 /// How far a plan has got is told no more often than this.
 const UNDER_WAY: Duration = Duration::from_secs(2);
+/// A plan that takes no longer is told when it has ended.
+const BEGUN: Duration = Duration::from_secs(1);
 /// So long the first word waits for what the machine is and how it does: it takes a moment to find out.
 const INTRODUCTION: Duration = Duration::from_secs(1);
+/// So long the first word of an agent that has just enrolled waits for its plan. Its facts came with the request for its credential.
+const FIRST_PLAN: Duration = Duration::from_secs(5);
+/// So long the end of a plan waits for the first results of its probes, so that both are one write.
+const FIRST_PROBES: Duration = Duration::from_millis(500);
 /// So long an agent that has carried out a plan waits for its plan before it says that it has none: right after a restart it
 /// has not read it yet, and the control plane provider would take the machine for one without a plan.
 const REMEMBRANCE: Duration = Duration::from_secs(30);
 
 /// Waits until the latest of the `reports` should be written; the previous one was written at `written`.
 pub async fn until_due(reports: &mut watch::Receiver<Report>, written: Option<Instant>) {
-    let began = Instant::now();
+    let (mut phase, mut began) = (None, Instant::now());
     loop {
+        let now = phase_of(&reports.borrow());
+        if phase.replace(now) != Some(now) {
+            began = Instant::now();
+        }
         let Some(due) = waits_until(&reports.borrow(), written, began) else { return };
         tokio::select! {
             () = sleep_until(due) => return,
@@ -26,18 +36,26 @@ pub async fn until_due(reports: &mut watch::Receiver<Report>, written: Option<In
     }
 }
 
-/// Until when a report waits that could be written since `began`, if it does.
+fn phase_of(report: &Report) -> Option<Phase> {
+    match &report.standing {
+        Standing::Plan(progress) => Some(progress.phase),
+        _ => None,
+    }
+}
+
+/// Until when a report waits whose plan has been in this phase since `began`, if it does.
 fn waits_until(report: &Report, written: Option<Instant>, began: Instant) -> Option<Instant> {
     match &report.standing {
         Standing::Idle if written.is_none() && report.applied.is_some() => Some(began + REMEMBRANCE),
-        Standing::Idle if written.is_none() && report.facts.is_none() => Some(began + INTRODUCTION),
-        // It was so before the restart, too; only its probes have not run yet.
-        Standing::Plan(progress)
-            if progress.phase == Phase::Applied && written.is_none() && report.probes.is_empty() =>
-        {
-            Some(began + INTRODUCTION)
+        Standing::Idle if written.is_none() => Some(began + FIRST_PLAN),
+        Standing::Plan(progress) if progress.phase == Phase::Applied && report.probes.is_empty() => {
+            // If nothing was written yet it was so before the restart, too; only its probes have not run.
+            Some(began + if written.is_none() { INTRODUCTION } else { FIRST_PROBES })
         }
-        Standing::Plan(progress) if progress.phase == Phase::Applying => Some(written? + UNDER_WAY),
+        Standing::Plan(progress) if progress.phase == Phase::Applying => {
+            let begun = began + BEGUN;
+            Some(written.map_or(begun, |written| begun.max(written + UNDER_WAY)))
+        }
         _ => None,
     }
 }
@@ -56,14 +74,29 @@ mod tests {
     #[test]
     fn only_what_nobody_waits_for_is_held_back() {
         let written = Instant::now();
-        for phase in [Phase::Waiting, Phase::Applied, Phase::Failed, Phase::Refused] {
+        for phase in [Phase::Waiting, Phase::Failed, Phase::Refused] {
             assert_eq!(waits_until(&at(phase), Some(written), written), None, "{phase:?}");
         }
+        let probe = serde_json::json!({"name": "kubelet", "healthy": true});
+        let probed = vec![serde_json::from_value(probe).expect("the result of a probe")];
+        let applied = Report { probes: probed, ..at(Phase::Applied) };
+        assert_eq!(waits_until(&applied, Some(written), written), None, "it has probed");
+        assert_eq!(
+            waits_until(&at(Phase::Applied), Some(written), written),
+            Some(written + FIRST_PROBES),
+            "its probes are about to run"
+        );
         assert_eq!(waits_until(&crate::report::hello(), Some(written), written), None);
         assert_eq!(waits_until(&at(Phase::Applying), Some(written), written), Some(written + UNDER_WAY));
-        assert_eq!(waits_until(&at(Phase::Applying), None, written), None, "it is the first word");
+        assert_eq!(waits_until(&at(Phase::Applying), None, written), Some(written + BEGUN), "the first word");
+        let later = written + UNDER_WAY;
+        assert_eq!(
+            waits_until(&at(Phase::Applying), Some(written), later),
+            Some(later + BEGUN),
+            "a new plan"
+        );
         let began = written;
-        assert_eq!(waits_until(&crate::report::hello(), None, began), Some(began + INTRODUCTION));
+        assert_eq!(waits_until(&crate::report::hello(), None, began), Some(began + FIRST_PLAN));
         let applied = at(Phase::Applied).applied();
         assert!(applied.is_some());
         let restarted = Report { applied, ..crate::report::hello() };
@@ -84,5 +117,21 @@ mod tests {
         let waits = tokio::spawn(async move { until_due(&mut reports, Some(far)).await });
         sender.send_replace(at(Phase::Applied));
         waits.await.expect("an end");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_end_of_a_plan_waits_for_its_probes() {
+        let (sender, mut reports) = watch::channel(at(Phase::Applying));
+        let began = Instant::now();
+        let written = began.checked_sub(Duration::from_secs(60));
+        let waits = async {
+            until_due(&mut reports, written).await;
+            began.elapsed()
+        };
+        let plan = async {
+            sleep_until(began + BEGUN / 2).await;
+            sender.send_replace(at(Phase::Applied));
+        };
+        assert_eq!(tokio::join!(waits, plan).0, BEGUN / 2 + FIRST_PROBES);
     }
 }

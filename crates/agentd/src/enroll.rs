@@ -3,7 +3,10 @@
 //! Everything that must be known after a crash is on the disk before anybody hears of it: the key before the request,
 //! the credential before the token goes. So it can be cut off anywhere and done again.
 
+use capstan_agent::Machine as _;
 use capstan_agent::https::Trust;
+use capstan_agent::real::Linux;
+use capstan_plan::Facts;
 use jiff::Timestamp;
 use rustix::fs::{FlockOperation, flock};
 use serde_json::{Value, json};
@@ -24,11 +27,11 @@ use crate::{Failure, say, service};
 const BETWEEN_REQUESTS: Duration = Duration::from_secs(2);
 
 /// Why a credential is asked for.
-#[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Asking {
     /// We have none, and the token to ask with. The manager takes the token away when we show that we have got our
-    /// credential, by our version in the report: what stands there from before would say so too early.
-    ToGetIn,
+    /// credential, by our version in the report: what stands there from before would say so too early. With the facts of the
+    /// machine, its plan can be made as soon as it has enrolled.
+    ToGetIn(Box<Facts>),
     /// Ours will expire.
     ToStay,
 }
@@ -89,7 +92,8 @@ pub(crate) async fn enrol(paths: &Paths, config: &Config) -> Result<(), Failure>
     };
     let trust = Trust::pinned(&config.ca).map_err(|error| Failure::new(format!("caData: {error}")))?;
     let client = Client::new(Api::new(config.server.clone(), trust, Some(token.clone())));
-    ask(&client, config, &key, &request, Asking::ToGetIn).await.write(paths)
+    let facts = Linux::rooted(paths.root()).map_err(Failure::new)?.facts().await;
+    ask(&client, config, &key, &request, Asking::ToGetIn(Box::new(facts))).await.write(paths)
 }
 
 /// Whether the plane accepts the credential that we have beside a token. Either may be of no use: the credential if our account
@@ -150,8 +154,9 @@ pub(crate) async fn ask(
     let collection = reports(config);
     let status = format!("{collection}/{}/status", config.machine());
     let mut patch = json!({"status": {"credentialRequest": request}});
-    if why == Asking::ToGetIn {
+    if let Asking::ToGetIn(facts) = &why {
         patch["status"]["agentVersion"] = Value::Null;
+        patch["status"]["facts"] = json!(facts);
     }
     let asked = json!(request);
     let last_message = RefCell::new(String::new());

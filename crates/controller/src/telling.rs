@@ -31,8 +31,8 @@ struct Look {
     has_held: Cell<bool>,
 }
 
-/// Runs one look of a controller, and says whether something was held back. `has_time` allows it. `summaries` are fields and
-/// conditions that nobody but people reads.
+/// Runs one look of a controller, and says whether something was held back. `has_time` allows it. `summaries` are fields,
+/// fields of fields (`initialization.provisioned`) and conditions that no controller acts on.
 pub(crate) async fn during<T>(
     controller: &'static str,
     has_time: bool,
@@ -79,7 +79,11 @@ fn is_news(before: StatusView<'_>, after: StatusView<'_>, summaries: &[&str]) ->
     };
     let fields = |view: StatusView<'_>| -> Vec<(String, Value)> {
         let fields = view.status.as_object().into_iter().flatten();
-        fields.filter(|(name, _)| !is_word(name)).map(|(name, value)| (name.clone(), value.clone())).collect()
+        let acted_on = fields.filter(|(name, _)| !is_word(name));
+        acted_on
+            .map(|(name, value)| (name.clone(), without(value, name, summaries)))
+            .filter(|(_, value)| *value != Value::Null)
+            .collect()
     };
     if fields(before) != fields(after) {
         return true;
@@ -94,6 +98,20 @@ fn is_news(before: StatusView<'_>, after: StatusView<'_>, summaries: &[&str]) ->
         None => is_true(new),
     });
     gone || turned
+}
+
+/// The value of a field without those of its own fields that `summaries` names, as in `initialization.provisioned`. Null if
+/// nothing is left.
+fn without(value: &Value, name: &str, summaries: &[&str]) -> Value {
+    let mut rest = value.clone();
+    let inner = summaries.iter().filter_map(|summary| summary.strip_prefix(name)?.strip_prefix('.'));
+    for field in inner {
+        let Some(fields) = rest.as_object_mut() else { continue };
+        if fields.remove(field).is_some() && fields.is_empty() {
+            return Value::Null;
+        }
+    }
+    rest
 }
 
 fn find<'a>(conditions: &'a [Condition], type_: &str) -> Option<&'a Condition> {
@@ -157,11 +175,18 @@ mod tests {
             (json!({"nodeRef": {"name": "a"}}), json!({}), true),
             (json!({"observedGeneration": 1}), json!({"observedGeneration": 2}), true),
             (json!({"workers": {"replicas": 1}}), json!({"workers": {"replicas": 2}}), false),
+            (json!({}), json!({"start": {"data": true}}), false),
+            (json!({"start": {"data": true}}), json!({"start": {"data": true, "machine": true}}), true),
+            (json!({"start": {"data": true}}), json!({}), false),
         ];
         for (before, after, expected) in cases {
             let (was, is) = (&before, &after);
             let view = |status| StatusView { status, conditions: &known };
-            assert_eq!(is_news(view(was), view(is), &["workers"]), expected, "{before} {after}");
+            assert_eq!(
+                is_news(view(was), view(is), &["workers", "start.data"]),
+                expected,
+                "{before} {after}"
+            );
         }
         let (new, seen) = (json!({}), json!({"observedGeneration": 1}));
         let (before, after) =

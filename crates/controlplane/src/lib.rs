@@ -261,7 +261,7 @@ impl<W: Workload> Reconciler for ControlPlane<W> {
     }
 
     fn summaries(&self) -> &'static [&'static str] {
-        &["MachinesReady", "MachinesUpToDate", "ScalingUp", "ScalingDown"]
+        &["CertificatesAvailable", "MachinesReady", "MachinesUpToDate", "ScalingUp", "ScalingDown"]
     }
 
     async fn reconcile(&self, object: Arc<CapstanControlPlane>) -> Result<Next> {

@@ -112,11 +112,11 @@ pub async fn run(vm: Arc<Vm>, machine: VmMachine) {
         Err(error) => return tracing::warn!(host = vm.name(), %error, "the simulated agent cannot start"),
     };
     loop {
-        let credential = Box::pin(enrol::credential(&vm)).await;
+        let credential = Box::pin(enrol::credential(&vm, &machine)).await;
         // With another credential, and with the machine, it starts afresh, which is nothing but a restart to the engine.
         tokio::select! {
             () = machine.booted() => {}
-            () = enrol::renew(&vm, &credential) => {}
+            () = enrol::renew(&vm, &machine, &credential) => {}
             () = work(&vm, &machine, &home, &credential.client) => {}
         }
     }

@@ -1,7 +1,8 @@
 //! The condition and the event that tell how far a machine is with its enrolment. Pure.
 
 use capstan_api::bootstrap::{AGENT_ENROLLED, CapstanConfig, enrolment_reasons as reasons};
-use capstan_api::conditions::{NewCondition, has, is_true};
+use capstan_api::conditions::{ConditionStatus, NewCondition, get};
+use capstan_api::wait::causes;
 
 use super::decide::Standing;
 
@@ -15,22 +16,28 @@ pub(crate) fn condition(standing: &Standing) -> NewCondition {
     }
 }
 
-/// What has happened to a machine whose CapstanConfig said something else until now: it has enrolled. A condition that turns
-/// true is written at once, so this is told once. If the condition was never set, it is unknown whether this is news.
+/// The event of a machine that has enrolled after all: until now its CapstanConfig said that something is wrong. That a new
+/// machine enrols is expected, and the condition says it. A condition that turns true is written at once, so there is one event.
 pub(crate) fn news<'a>(before: &CapstanConfig, standing: &'a Standing) -> Option<(&'static str, &'a str)> {
     match standing {
-        Standing::Enrolled(message) if has(before, AGENT_ENROLLED) && !is_true(before, AGENT_ENROLLED) => {
-            Some((reasons::ENROLLED, message))
-        }
+        Standing::Enrolled(message) if was_late(before) => Some((reasons::ENROLLED, message)),
         _ => None,
     }
+}
+
+/// Whether the enrolment waited for anything else than the first contact of the agent.
+fn was_late(config: &CapstanConfig) -> bool {
+    let expected = [causes::WAITING_FOR_AGENT.reason, causes::WAITING_FOR_BOOTSTRAP_DATA.reason];
+    get(config, AGENT_ENROLLED).is_some_and(|condition| {
+        condition.status != ConditionStatus::True && !expected.contains(&condition.reason.as_str())
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use capstan_api::conditions::set;
-    use capstan_api::wait::{Cause, Wait, causes};
+    use capstan_api::wait::{Cause, Wait};
     use jiff::Timestamp;
     use serde_json::json;
 
@@ -44,6 +51,7 @@ mod tests {
         assert_eq!(news(&config, &enrolled("since long ago")), None, "its status was lost");
         for (standing, expected) in [
             (waits(&causes::WAITING_FOR_AGENT, "waits"), None),
+            (enrolled("until April"), None),
             (waits(&causes::REQUEST_REFUSED, "no"), None),
             (enrolled("until May"), Some(("Enrolled", "until May"))),
             (enrolled("until June"), None),

@@ -1,11 +1,9 @@
 //! Makes what is missing, speaks for this plane, and records what the cluster was made from.
 
-use capstan_api::controlplane::CapstanControlPlane;
 use capstan_controller::error::{Doing as _, Error, Result};
 use capstan_controller::secrets::{self, Purpose, plan_key};
 use capstan_controller::{identity, owners};
 use capstan_plan::SigningKey;
-use jiff::Timestamp;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt as _;
@@ -22,6 +20,7 @@ use super::tokens::{self, Separation};
 use super::{Decision, KeyDigests, Keys, changed, decide, digests};
 use crate::names::{KEY_DIGESTS, ROTATE_PLAN_KEY, plan_secret};
 use crate::observe::Observed;
+use crate::scope::Scope;
 
 /// What the cluster is kept by; made if it may be.
 pub(crate) async fn keys(seen: &mut Observed<'_>) -> Result<Option<Keys>> {
@@ -37,7 +36,7 @@ pub(crate) async fn keys(seen: &mut Observed<'_>) -> Result<Option<Keys>> {
     seen.certificates = Some("Keys and certificates are being made".to_owned());
     let api: Api<Secret> = scope.api();
     for purpose in missing {
-        create(&api, scope.owner, scope.namespace, &cluster, purpose, scope.now).await?;
+        create(&api, scope, &cluster, purpose).await?;
         // What is there counts, whoever made it.
         let made = scope.get::<Secret>(&purpose.secret_name(&cluster)).await?;
         seen.secrets.by_purpose.extend(made.map(|secret| (purpose, secret)));
@@ -168,20 +167,17 @@ pub(crate) fn recorded(digests: &KeyDigests) -> Result<String> {
 }
 
 /// Makes one of the Secrets, unless somebody else has.
-async fn create(
-    api: &Api<Secret>,
-    owner: &CapstanControlPlane,
-    namespace: &str,
-    cluster: &str,
-    purpose: Purpose,
-    now: Timestamp,
-) -> Result<()> {
-    let name = purpose.secret_name(cluster);
+async fn create(api: &Api<Secret>, scope: &Scope<'_>, cluster: &str, purpose: Purpose) -> Result<()> {
+    let (name, namespace) = (purpose.secret_name(cluster), scope.namespace);
     let doing = || format!("cannot make Secret {namespace}/{name}");
-    let data =
-        off_the_workers(|| contents(purpose, now)).map_err(|error| Error::transient(doing(), error))?;
+    let mut data =
+        off_the_workers(|| contents(purpose, scope.now)).map_err(|error| Error::transient(doing(), error))?;
+    if purpose == Purpose::PlanKey {
+        // It is not taken over from another plane, which would be one more write.
+        data.push((plan_key::PLANE, scope.plane.as_bytes().to_vec()));
+    }
     let mut secret = secrets::build(namespace, cluster, name.clone(), data);
-    secret.metadata.owner_references = owners::controller(owner).map(|owner| vec![owner]);
+    secret.metadata.owner_references = owners::controller(scope.owner).map(|owner| vec![owner]);
     match api.create(&PostParams::default(), &secret).await {
         // Made by another replica, or by the user just now: that one counts.
         Err(kube::Error::Api(status)) if status.reason == "AlreadyExists" => Ok(()),

@@ -15,6 +15,7 @@ mod status;
 mod tests;
 mod triggers;
 
+use capstan_api::conditions::types as shared;
 use capstan_api::core::Machine;
 use capstan_controller::events::Tone;
 use capstan_controller::patch::Patcher;
@@ -48,6 +49,11 @@ impl Reconciler for MachineReconciler {
 
     fn name(&self) -> &'static str {
         "machine"
+    }
+
+    fn summaries(&self) -> &'static [&'static str] {
+        // Infrastructure providers wait for `spec.bootstrap.dataSecretName`.
+        &["initialization.bootstrapDataSecretCreated", shared::BOOTSTRAP_CONFIG_READY]
     }
 
     async fn reconcile(&self, object: Arc<Machine>) -> Result<Next> {

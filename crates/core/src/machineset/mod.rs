@@ -72,7 +72,15 @@ impl Reconciler for MachineSetReconciler {
     }
 
     fn summaries(&self) -> &'static [&'static str] {
-        &["versions", "MachinesReady", "MachinesUpToDate", "ScalingUp", "ScalingDown", "Remediating"]
+        &[
+            "upToDateReplicas",
+            "versions",
+            "MachinesReady",
+            "MachinesUpToDate",
+            "ScalingUp",
+            "ScalingDown",
+            "Remediating",
+        ]
     }
 
     async fn reconcile(&self, object: Arc<MachineSet>) -> Result<Next> {

@@ -45,7 +45,7 @@ impl Reconciler for Hosts {
     }
 
     fn summaries(&self) -> &'static [&'static str] {
-        &["facts"]
+        &["facts", "state"]
     }
 
     async fn reconcile(&self, host: Arc<Host>) -> Result<Next> {

@@ -55,6 +55,10 @@ impl Reconciler for Pools {
         Limits::summing_up()
     }
 
+    fn summaries(&self) -> &'static [&'static str] {
+        &["availableReplicas", "claimedReplicas", "quarantinedReplicas"]
+    }
+
     async fn reconcile(&self, pool: Arc<HostPool>) -> Result<Next> {
         let Self(infrastructure, move_guard) = self;
         let namespace = pool.namespace().unwrap_or_default();

@@ -3,6 +3,7 @@
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
+use capstan_agent::Machine as _;
 use capstan_agent::machine::Metadata;
 use capstan_api::agent::{CredentialRequest, MachineReport};
 use capstan_pki::machine_token::TokenQuery;
@@ -19,8 +20,8 @@ use serde_json::{Value, json};
 use std::time::Duration;
 
 use super::CONFIG;
-use crate::vm::Vm;
 use crate::vm::files::PUBLIC;
+use crate::vm::{Vm, VmMachine};
 
 /// The machine's key. It is made here and stays here.
 const KEY: &str = "/etc/capstan/agent.key";
@@ -90,11 +91,11 @@ pub(super) struct Credential {
 }
 
 /// Waits until the machine has a credential of its own.
-pub(super) async fn credential(vm: &Vm) -> Credential {
+pub(super) async fn credential(vm: &Vm, machine: &VmMachine) -> Credential {
     loop {
         let tried = match stored(vm).await {
             Ok(Some(credential)) => return credential,
-            Ok(None) => enrol(vm).await,
+            Ok(None) => enrol(vm, machine).await,
             Err(why) => Err(why),
         };
         if let Err(why) = tried {
@@ -105,11 +106,11 @@ pub(super) async fn credential(vm: &Vm) -> Credential {
 }
 
 /// Waits until it is time for another credential, and stores it. The caller must then read it.
-pub(super) async fn renew(vm: &Vm, credential: &Credential) {
+pub(super) async fn renew(vm: &Vm, machine: &VmMachine, credential: &Credential) {
     let wait = credential.renewal.duration_since(Timestamp::now());
     tokio::time::sleep(Duration::try_from(wait).unwrap_or_default()).await;
     loop {
-        match ask(vm, &credential.client, true).await {
+        match ask(vm, machine, &credential.client, true).await {
             Ok(()) => return,
             Err(why) => {
                 tracing::debug!(host = vm.name(), %why, "the machine cannot renew its credential yet");
@@ -143,11 +144,11 @@ pub(super) async fn has_credential(vm: &Vm) -> bool {
 }
 
 /// Trades the token for a credential.
-async fn enrol(vm: &Vm) -> Result<(), String> {
+async fn enrol(vm: &Vm, machine: &VmMachine) -> Result<(), String> {
     let plane = PlaneConfig::read(vm)?;
     let token = plane.token.as_ref().ok_or_else(|| format!("there is no token in {CONFIG}"))?;
     let client = plane.client(&json!({"token": token})).await?;
-    ask(vm, &client, false).await?;
+    ask(vm, machine, &client, false).await?;
     // The token is worth nothing any more, and so has no place on the machine.
     let mut config: Value = read(vm, CONFIG)
         .and_then(|bytes| serde_json::from_slice(&bytes).ok())
@@ -160,7 +161,7 @@ async fn enrol(vm: &Vm) -> Result<(), String> {
 
 /// Writes a request into the report and waits for its answer. A request that was written before is written again, unless
 /// it must be `another` one.
-async fn ask(vm: &Vm, client: &Client, another: bool) -> Result<(), String> {
+async fn ask(vm: &Vm, machine: &VmMachine, client: &Client, another: bool) -> Result<(), String> {
     let plane = PlaneConfig::read(vm)?;
     let key = match read(vm, KEY) {
         Some(pem) => KeyPair::from_pem(&String::from_utf8_lossy(&pem)),
@@ -183,6 +184,8 @@ async fn ask(vm: &Vm, client: &Client, another: bool) -> Result<(), String> {
     if !another {
         // What stands there from before would say that it has got in already, and end its token.
         patch["status"]["agentVersion"] = Value::Null;
+        // Its plan can be made as soon as it has enrolled.
+        patch["status"]["facts"] = json!(machine.facts().await);
     }
     reports
         .patch_status(&plane.machine, &PatchParams::default(), &Patch::Merge(&patch))
