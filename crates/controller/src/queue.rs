@@ -31,8 +31,10 @@ pub struct Limits {
     pub slowest: Duration,
     /// An object is reconciled after this time even if no event arrives.
     pub resync: Duration,
-    /// How long a reconcile may delay status changes that are only messages.
+    /// How long a reconcile may delay status changes that are only messages after the last event of the object.
     pub patience: Duration,
+    /// How long it may delay them while there are more and more events.
+    pub longest_patience: Duration,
 }
 
 impl Limits {
@@ -40,6 +42,15 @@ impl Limits {
     #[must_use]
     pub fn with_concurrency(self, at_once: usize) -> Self {
         Self { at_once, in_lane: at_once.saturating_mul(2).div_ceil(5), ..self }
+    }
+}
+
+impl Limits {
+    /// Until when status changes of an object are delayed, if some are: as long as it changes, most of what is said of it is
+    /// soon replaced.
+    fn delayed_until(&self, entry: &Entry) -> Option<Moment> {
+        let since = entry.held?;
+        Some((entry.asked.max(since) + self.patience).min(since + self.longest_patience))
     }
 }
 
@@ -52,6 +63,7 @@ impl Default for Limits {
             slowest: Duration::from_millis(200),
             resync: Duration::from_secs(600),
             patience: Duration::from_secs(3),
+            longest_patience: Duration::from_secs(10),
         }
     }
 }
@@ -100,6 +112,8 @@ struct Entry {
     pause: Duration,
     /// When it was last due.
     due: Moment,
+    /// When it was last enqueued by an event.
+    asked: Moment,
     /// When the first look began that held something back, if it has not been told since.
     held: Option<Moment>,
 }
@@ -144,8 +158,10 @@ impl<K: Clone + Eq + Hash + Ord> Queue<K> {
             began: None,
             pause: self.limits.pause,
             due: now,
+            asked: now,
             held: None,
         });
+        entry.asked = now;
         let pause = match entry.failures {
             0 => entry.pause,
             _ => PAUSE_IN_TROUBLE.max(entry.pause),
@@ -232,8 +248,8 @@ impl<K: Clone + Eq + Hash + Ord> Queue<K> {
 
     /// Whether a reconcile that starts now may delay status changes that are only messages.
     pub fn has_time(&self, key: &K, now: Moment) -> bool {
-        let held = self.entries.get(key).and_then(|entry| entry.held);
-        held.is_none_or(|since| now < since + self.limits.patience)
+        let until = self.entries.get(key).and_then(|entry| self.limits.delayed_until(entry));
+        until.is_none_or(|until| now < until)
     }
 
     /// Records whether the current reconcile has delayed a status change. If so, the object is reconciled again in
@@ -241,8 +257,8 @@ impl<K: Clone + Eq + Hash + Ord> Queue<K> {
     pub fn held(&mut self, key: &K, has_held: bool) {
         let Some(entry) = self.entries.get_mut(key) else { return };
         entry.held = has_held.then_some(entry.held.or(entry.began)).flatten();
-        if let Some(since) = entry.held {
-            self.schedule(key, since + self.limits.patience);
+        if let Some(until) = self.limits.delayed_until(entry) {
+            self.schedule(key, until);
         }
     }
 
@@ -356,6 +372,7 @@ mod tests {
             slowest: 200 * MS,
             resync,
             patience: 3000 * MS,
+            longest_patience: 10_000 * MS,
         })
     }
 
@@ -414,16 +431,28 @@ mod tests {
         assert_eq!(queue.next(2000 * MS), Some(1));
         assert!(queue.has_time(&1, 2000 * MS));
         queue.held(&1, true);
-        assert_eq!(
-            queue.done(&1, Verdict::Changed, 2001 * MS),
-            Some(3001 * MS),
-            "counted from the first look"
-        );
-        assert_eq!(queue.next(3001 * MS), Some(1));
-        assert!(!queue.has_time(&1, 3001 * MS));
+        let due = queue.done(&1, Verdict::Changed, 2001 * MS);
+        assert_eq!(due, Some(5000 * MS), "counted from the last event");
+        assert_eq!((queue.next(3001 * MS), queue.next(5000 * MS)), (None, Some(1)));
+        assert!(!queue.has_time(&1, 5000 * MS));
         queue.held(&1, false);
-        queue.done(&1, Verdict::Changed, 3002 * MS);
-        assert!(queue.has_time(&1, 3003 * MS), "it is told: the next words have their own time");
+        queue.done(&1, Verdict::Changed, 5001 * MS);
+        assert!(queue.has_time(&1, 5002 * MS), "it is told: the next words have their own time");
+    }
+
+    #[test]
+    fn what_is_held_back_is_told_while_there_are_more_events() {
+        let mut queue = queue(9, 9);
+        for second in 0..10 {
+            let now = second * 1000 * MS + MS;
+            queue.ask(&1, "a", now);
+            assert_eq!(queue.next(now + 300 * MS), Some(1));
+            assert!(queue.has_time(&1, now), "{second}");
+            queue.held(&1, true);
+            queue.done(&1, Verdict::Changed, now + 300 * MS);
+        }
+        assert!(queue.has_time(&1, 10_000 * MS));
+        assert!(!queue.has_time(&1, 10_301 * MS), "counted from the first look");
     }
 
     #[test]

@@ -2,9 +2,9 @@
 //!
 //! While a cluster is made, its objects say again and again for what they wait, and most of it is over a moment later. Nobody
 //! acts on those words: other controllers act on conditions that become true or stop being true, and on the other fields of
-//! a status. So a status that has no [news](is_news) is held back for [`Limits::patience`](crate::queue::Limits), counted
-//! from the first look that had something to tell. The next look sees the world again and says what is so then; nothing is
-//! kept for it, and nothing is lost with the process.
+//! a status. So a status that has no [news](is_news) is held back for [`Limits::patience`](crate::queue::Limits) after the last
+//! event of the object, and no longer than `longest_patience` after the first reconcile that had something to tell. The next
+//! reconcile observes the objects again and writes what is so then; nothing is kept for it, and nothing is lost with the process.
 //!
 //! The loop that looks at objects ([`crate::run`]) says whether there is still time, and is told that something was held
 //! back. Without such a loop everything is written at once.
