@@ -47,7 +47,6 @@ mod openapi;
 mod options;
 mod plane;
 mod policy;
-mod protobuf;
 mod quantity;
 mod quota;
 mod quota_admission;
@@ -89,4 +88,5 @@ pub use store::{
 };
 pub use tls::{Tls, TlsError};
 
+use capstan_apiserver_proto as protobuf;
 use capstan_apiserver_store::{self as store, object};
