@@ -181,6 +181,7 @@ const BORDERS: &[Border] = &[
         "capstan-tests",
         &[
             "capstan-api",
+            "capstan-apiserver-proto",
             "capstan-nspawn",
             "capstan-pki",
             "capstan-plan",

@@ -37,7 +37,7 @@ use crate::{
     cpu_time::{Charged, ChargedBody},
     options::Options,
     plane::Plane,
-    request::Head,
+    request::{Head, negotiate::Format},
     respond,
     sender::Sender,
     service::{self, InProcess},
@@ -278,7 +278,7 @@ async fn http<S>(
                     response.map(|body| ChargedBody { body, sender }.boxed_unsync())
                 }
                 Err(Rejected::Unauthenticated(_)) if !plane.gate.may_fail(address, Instant::now()) => {
-                    respond::error(&ApiError::too_many_requests())
+                    respond::error(&ApiError::too_many_requests(), Format::Json)
                 }
                 Err(Rejected::Unauthenticated(error) | Rejected::OverLimit(error)) => {
                     let (user, address) = (User::unknown(), Some(address));

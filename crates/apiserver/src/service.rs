@@ -23,7 +23,7 @@ use crate::{
     dispatch::{self, Annotations},
     metrics::Labels,
     plane::Plane,
-    request::{Head, RequestInfo},
+    request::{Head, RequestInfo, negotiate::Format},
     respond::{self, Body},
     sender::Sender,
     status::{ApiError, Result},
@@ -85,13 +85,14 @@ where
         .as_ref()
         .map(|audit| (audit, Entry::new(&id, sender, acting.as_ref().ok(), &head, plane.now())));
     let body = Unread { body, pass: sender.pass.as_ref(), stall_timeout: plane.limits.stall_timeout };
+    let format = Format::of_errors(&head.parts.headers);
     let mut response = match acting {
         // What is logged on the way can be told from other requests, and found again by the `audit-id` of the answer.
         Ok(user) => {
             let span = tracing::debug_span!("request", id);
             dispatch::handle(plane, user, head, body, shutdown).instrument(span).await
         }
-        Err(error) => respond::error(&error),
+        Err(error) => respond::error(&error, format),
     };
     dispatch::audit(&mut response, &id);
     let code = response.status().as_u16();
@@ -138,7 +139,7 @@ pub(crate) async fn refuse(
     error: &ApiError,
 ) -> Response<Body> {
     let id = Uuid::new_v4().to_string();
-    let mut response = respond::error(error);
+    let mut response = respond::error(error, Format::of_errors(&head.parts.headers));
     dispatch::audit(&mut response, &id);
     if let Some(audit) = &plane.audit {
         let entry = Entry::new(&id, sender, None, head, plane.now());
