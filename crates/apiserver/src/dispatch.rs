@@ -178,7 +178,8 @@ fn other(plane: &Plane, path: &str, query: &Query, headers: &HeaderMap) -> Resul
             for stored in &plane.store.everything().items {
                 *objects.entry(stored.key.resource.to_string()).or_default() += 1;
             }
-            let mut text = plane.metrics.text(&objects, plane.store.revision());
+            let seats = plane.flows.seats(&plane.store);
+            let mut text = plane.metrics.text(&objects, &seats, plane.store.revision());
             text.extend(plane.more_metrics.as_ref().map(|more| more()));
             Ok(respond::bytes(StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", text))
         }

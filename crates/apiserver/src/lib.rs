@@ -34,6 +34,7 @@ mod discovery;
 mod dispatch;
 mod fair_seats;
 mod fields;
+mod flow;
 mod health;
 mod heavy;
 mod jsonpath;

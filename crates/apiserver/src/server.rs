@@ -31,7 +31,7 @@ use crate::{
     authentication, bootstrap,
     certificates::authority::Signer,
     controllers::{
-        api_services, certificate_cleaner, certificate_signer, crd_deletion, event_cleaner, gc,
+        api_services, certificate_cleaner, certificate_signer, crd_deletion, event_cleaner, flow_schemas, gc,
         kubernetes_service, namespace, policy_status, resource_quota,
     },
     cpu_time::{Charged, ChargedBody},
@@ -88,6 +88,7 @@ impl ApiServer {
         tasks.spawn(crd_deletion::run(Arc::clone(&plane), stopping.clone()));
         tasks.spawn(api_services::run(Arc::clone(&plane), stopping.clone()));
         tasks.spawn(policy_status::run(Arc::clone(&plane), stopping.clone()));
+        tasks.spawn(flow_schemas::run(Arc::clone(&plane), stopping.clone()));
         tasks.spawn(resource_quota::run(Arc::clone(&plane), stopping.clone()));
         tasks.spawn(certificate_cleaner::run(Arc::clone(&plane), stopping.clone()));
         tasks.spawn(event_cleaner::run(Arc::clone(&plane), event_ttl, stopping.clone()));
