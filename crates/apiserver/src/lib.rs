@@ -34,6 +34,7 @@ mod discovery;
 mod dispatch;
 mod fair_seats;
 mod fields;
+mod flow;
 mod health;
 mod heavy;
 mod jsonpath;
@@ -47,7 +48,6 @@ mod openapi;
 mod options;
 mod plane;
 mod policy;
-mod protobuf;
 mod quantity;
 mod quota;
 mod quota_admission;
@@ -89,4 +89,5 @@ pub use store::{
 };
 pub use tls::{Tls, TlsError};
 
+use capstan_apiserver_proto as protobuf;
 use capstan_apiserver_store::{self as store, object};

@@ -12,6 +12,7 @@ use jiff::Timestamp;
 use crate::{
     audit::Audit,
     auth::{User, authorize, revocation::Revocations, service_account::Issuer, token_keys::TokenKeys},
+    flow::Flows,
     limits::{Gate, Limits},
     listener_certificates::ListenerCertificates,
     metrics::Metrics,
@@ -53,6 +54,7 @@ pub(crate) struct Plane {
     pub(crate) policies: Policies<Validations>,
     pub(crate) mutating_policies: Policies<Mutations>,
     pub(crate) quotas: Quotas,
+    pub(crate) flows: Flows,
     pub(crate) audit: Option<Arc<Audit>>,
     backup_files: BTreeMap<String, PathBuf>,
 }
@@ -87,6 +89,7 @@ impl Plane {
             ..
         } = options;
         backup_files.extend(backup::own_files(&options.storage));
+        let flows = Flows::new(&store, limits.seats);
         let (policies, mutating_policies) = (Policies::new(&store), Policies::new(&store));
         Ok(Self {
             store,
@@ -107,6 +110,7 @@ impl Plane {
             policies,
             mutating_policies,
             quotas: Quotas::default(),
+            flows,
             audit: audit.map(Arc::new),
             backup_files,
         })

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 
 use crate::{
-    fair_seats::Seat,
+    fair_seats::{Seat, Share},
     limits::Pass,
     object::MOST_BYTES,
     status::{ApiError, Result},
@@ -16,6 +16,8 @@ use crate::{
 pub(crate) struct Unread<'a, B> {
     pub(crate) body: B,
     pub(crate) pass: Option<&'a Pass>,
+    /// The seats of its priority level. `None` if it need not wait.
+    pub(crate) share: Option<&'a Share>,
     pub(crate) stall_timeout: Duration,
 }
 
@@ -27,10 +29,10 @@ where
 {
     /// Reads it whole, and waits until the request may be worked on.
     pub(crate) async fn read_and_sit(self) -> Result<(Bytes, Option<Seat>)> {
-        let pass = self.pass;
+        let (pass, share) = (self.pass, self.share);
         let bytes = self.read().await?;
         let seat = match pass {
-            Some(pass) => pass.seat().await,
+            Some(pass) => pass.seat(share).await,
             None => None,
         };
         Ok((bytes, seat))
