@@ -71,6 +71,7 @@ mod watch;
 mod watch_guard;
 mod webhook;
 
+pub use audit::policy::{AuditPolicy, AuditPolicyError};
 pub use auth::{User, token_keys::KeyError};
 pub use capstan_net::Rate;
 pub use capstan_text::health::{Check, Health};

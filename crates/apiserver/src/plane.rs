@@ -62,7 +62,8 @@ pub(crate) struct Plane {
 impl Plane {
     pub(crate) fn open(options: Options) -> Result<Self, StartError> {
         // Before the store: who cannot tell what happens should not begin.
-        let audit = options.audit_log.as_deref().map(Audit::open).transpose().map_err(StartError::Audit)?;
+        let audit = options.audit_log.as_deref().map(|path| Audit::open(path, options.audit_policy.clone()));
+        let audit = audit.transpose().map_err(StartError::Audit)?;
         let opened = Store::open(&options.storage, options.history)?;
         let definitions = GroupResource::new(DEFINITIONS.0, DEFINITIONS.1);
         let mut registry = Registry::built_in();

@@ -18,7 +18,6 @@ use tracing::Instrument;
 use uuid::Uuid;
 
 use crate::{
-    audit::Entry,
     auth::{User, impersonate, rule::Access},
     dispatch::{self, Annotations},
     flow::Classification,
@@ -81,14 +80,18 @@ where
     let guard = guarded(plane, sender, &head);
     let id = Uuid::new_v4().to_string();
     let acting = impersonate::user(&plane.store, sender.user.clone(), &head.parts.headers);
-    let entry = plane
-        .audit
-        .as_ref()
-        .map(|audit| (audit, Entry::new(&id, sender, acting.as_ref().ok(), &head, plane.now())));
+    let entry = plane.audit.as_ref().and_then(|audit| {
+        let entry = audit.entry(&id, sender, acting.as_ref().ok(), &head, plane.now())?;
+        Some((audit, entry))
+    });
+    if let Some((audit, entry)) = &entry {
+        entry.received(audit).await;
+    }
+    let record = entry.as_ref().and_then(|(_, entry)| entry.body());
     let class = acting.as_ref().ok().and_then(|user| classified(plane, user, &head));
     let share = class.as_ref().and_then(Classification::share);
     let stall_timeout = plane.limits.stall_timeout;
-    let body = Unread { body, pass: sender.pass.as_ref(), share, stall_timeout };
+    let body = Unread { body, pass: sender.pass.as_ref(), share, record: record.as_deref(), stall_timeout };
     let format = Format::of_errors(&head.parts.headers);
     let mut response = match acting {
         // What is logged on the way can be told from other requests, and found again by the `audit-id` of the answer.
@@ -107,8 +110,10 @@ where
     plane.metrics.note(Labels { verb, group, resource, code }, started.elapsed());
     let ending = match entry {
         Some((audit, mut entry)) => {
+            let watching = verb == "watch" && code == 200;
             entry.annotate(&response.extensions_mut().remove::<Annotations>().unwrap_or_default().0);
-            entry.answered(&plane.clock, audit, code, verb == "watch" && code == 200).await
+            response = entry.add_objects(response, watching).await;
+            entry.answered(&plane.clock, audit, code, watching).await
         }
         None => None,
     };
@@ -160,8 +165,10 @@ pub(crate) async fn refuse(
     let mut response = respond::error(error, Format::of_errors(&head.parts.headers));
     dispatch::audit(&mut response, &id);
     if let Some(audit) = &plane.audit {
-        let entry = Entry::new(&id, sender, None, head, plane.now());
-        entry.answered(&plane.clock, audit, response.status().as_u16(), false).await;
+        if let Some(entry) = audit.entry(&id, sender, None, head, plane.now()) {
+            entry.received(audit).await;
+            entry.answered(&plane.clock, audit, response.status().as_u16(), false).await;
+        }
     }
     response
 }

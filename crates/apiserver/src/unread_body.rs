@@ -1,6 +1,6 @@
 //! The body of a request before it is read.
 
-use std::time::Duration;
+use std::{sync::OnceLock, time::Duration};
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
@@ -18,6 +18,8 @@ pub(crate) struct Unread<'a, B> {
     pub(crate) pass: Option<&'a Pass>,
     /// The seats of its priority level. `None` if it need not wait.
     pub(crate) share: Option<&'a Share>,
+    /// Where the audit log wants a copy of it.
+    pub(crate) record: Option<&'a OnceLock<Bytes>>,
     pub(crate) stall_timeout: Duration,
 }
 
@@ -47,7 +49,14 @@ where
         let collected = Limited::new(self.body, MOST_BYTES).collect();
         match tokio::time::timeout(self.stall_timeout, collected).await {
             Err(_) => Err(ApiError::too_slow()),
-            Ok(Ok(collected)) => Ok(collected.to_bytes()),
+            Ok(Ok(collected)) => {
+                let bytes = collected.to_bytes();
+                if let Some(record) = self.record {
+                    // A body is read once.
+                    _ = record.set(bytes.clone());
+                }
+                Ok(bytes)
+            }
             Ok(Err(error)) if error.is::<LengthLimitError>() => Err(ApiError::too_large(MOST_BYTES)),
             Ok(Err(error)) => Err(ApiError::bad_request(format!("cannot read the body: {error}"))),
         }

@@ -16,7 +16,8 @@ const ROOT: &str = "/apis/flowcontrol.apiserver.k8s.io/v1";
 async fn classified(caller: &Caller, path: &str, acting: Option<&str>) -> [String; 2] {
     let mut request = Request::get(path);
     if let Some(user) = acting {
-        request = request.header("impersonate-user", user).header("impersonate-group", "system:authenticated");
+        request =
+            request.header("impersonate-user", user).header("impersonate-group", "system:authenticated");
     }
     let response = caller.0.clone().call(request.body(Full::new(Bytes::new())).unwrap()).await.unwrap();
     ["x-kubernetes-pf-flowschema-uid", "x-kubernetes-pf-prioritylevel-uid"]

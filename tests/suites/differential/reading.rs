@@ -277,7 +277,10 @@ async fn protobuf_difference(planes: &Planes, kind: &TrialKind) -> Option<String
         let object = capstan_apiserver_proto::decode(bytes).unwrap();
         let again = capstan_apiserver_proto::encode(&object).unwrap();
         let is_same = again == bytes;
-        (object, if is_same { String::new() } else { format!("    {plane}: other bytes when written again\n") })
+        (
+            object,
+            if is_same { String::new() } else { format!("    {plane}: other bytes when written again\n") },
+        )
     };
     let metadata = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
     for accept in [PROTOBUF, metadata] {

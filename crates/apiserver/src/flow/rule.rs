@@ -1,12 +1,9 @@
 //! Which requests the rules of a FlowSchema are about. Pure.
 
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-use crate::{
-    auth::rule::Access,
-    auth::{SERVICE_ACCOUNT, User},
-};
+use crate::auth::{SERVICE_ACCOUNT, User, rule::Access};
 
 const ALL: &str = "*";
 
@@ -14,8 +11,11 @@ const ALL: &str = "*";
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Rule {
+    #[serde(deserialize_with = "list")]
     subjects: Vec<Subject>,
+    #[serde(deserialize_with = "list")]
     resource_rules: Vec<ResourceRule>,
+    #[serde(deserialize_with = "list")]
     non_resource_rules: Vec<PathRule>,
 }
 
@@ -48,19 +48,29 @@ struct Account {
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct ResourceRule {
+    #[serde(deserialize_with = "list")]
     verbs: Vec<String>,
+    #[serde(deserialize_with = "list")]
     api_groups: Vec<String>,
+    #[serde(deserialize_with = "list")]
     resources: Vec<String>,
     cluster_scope: bool,
+    #[serde(deserialize_with = "list")]
     namespaces: Vec<String>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct PathRule {
+    #[serde(deserialize_with = "list")]
     verbs: Vec<String>,
-    #[serde(rename = "nonResourceURLs")]
+    #[serde(rename = "nonResourceURLs", deserialize_with = "list")]
     urls: Vec<String>,
+}
+
+/// A list, which may be null.
+fn list<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Vec<T>, D::Error> {
+    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
 /// What a FlowSchema is about.
@@ -195,6 +205,9 @@ mod tests {
             );
         }
         assert!(!matches(json!({"resourceRules": all}), &user, &PODS), "no subject");
+        let subject = json!({"kind": "User", "user": {"name": "u"}, "group": null});
+        let nulls = json!({"subjects": [subject], "resourceRules": all, "nonResourceRules": null});
+        assert!(matches(nulls, &user, &PODS));
     }
 
     #[test]
