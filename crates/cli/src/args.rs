@@ -479,6 +479,8 @@ pub(crate) enum Format {
     Yaml,
     /// One JSON List
     Json,
+    /// One JSON object on each line
+    JsonLines,
     /// Names, one per line
     Name,
 }

@@ -103,9 +103,11 @@ pub struct MachineCredential {
     pub token_key: Option<String>,
 
     /// Time from which the token is valid.
+    #[schemars(with = "crate::schema::TimeSchema")]
     pub issued_at: Time,
 
     /// Time until which the token is valid.
+    #[schemars(with = "crate::schema::TimeSchema")]
     pub expires_at: Time,
 }
 
@@ -210,6 +212,7 @@ pub struct MachineReportStatus {
     pub agent_version: Option<String>,
 
     /// Time of the last update by the agent.
+    #[schemars(with = "Option<crate::schema::TimeSchema>")]
     pub last_updated: Option<Time>,
 }
 
@@ -321,9 +324,11 @@ pub struct StepProgress {
     pub exit_code: Option<i32>,
 
     /// Time at which the step started.
+    #[schemars(with = "Option<crate::schema::TimeSchema>")]
     pub started: Option<Time>,
 
     /// Time at which the step ended.
+    #[schemars(with = "Option<crate::schema::TimeSchema>")]
     pub finished: Option<Time>,
 }
 
@@ -375,5 +380,6 @@ pub struct ProbeResult {
     pub message: Option<String>,
 
     /// Time since which the probe has this result.
+    #[schemars(with = "Option<crate::schema::TimeSchema>")]
     pub since: Option<Time>,
 }

@@ -308,7 +308,7 @@ mod tests {
             ("control plane initialized", "", "control plane provider", |w| {
                 w.cluster["status"]["initialization"]["controlPlaneInitialized"] = json!(false);
             }),
-            ("plan written", "Refused", "you: change the field that is named", |w| {
+            ("plan written", "Refused", "you: change the field that the message names", |w| {
                 w.bootstrap =
                     with("CapstanConfig", &[("Planned", "False", "Refused", "spec.settings.token")]);
             }),
