@@ -27,7 +27,7 @@ pub(super) fn write(
         (_, Value::Null) => return write_zero(facts, special, out, depth),
         (Special::Time, Value::String(text)) => time(text, |_| 0, out)?,
         (Special::MicroTime, Value::String(text)) => {
-            time(text, |nanoseconds| nanoseconds / 1000 * 1000, out)?
+            time(text, |nanoseconds| nanoseconds / 1000 * 1000, out)?;
         }
         (Special::Duration, Value::String(text)) => {
             let nanoseconds = duration::read(text).ok_or_else(EncodeError::here)?;
