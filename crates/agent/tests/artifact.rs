@@ -220,6 +220,18 @@ async fn hostile_archives_are_refused_and_leave_nothing() {
         (vec![Item::Symlink("a", "../b")], "leads out"),
         (vec![Item::Symlink("a/b", "../../c")], "leads out"),
         (vec![Item::Symlink("a/b", "c/../../../d")], "leads out"),
+        // By its names alone it leads to `d/e`: only where `up` leads decides.
+        (
+            vec![
+                Item::Folder("d/e/", 0o755),
+                Item::Symlink("d/e/up", "../.."),
+                Item::Symlink("a", "d/e/up/../srv/it"),
+            ],
+            "leads out",
+        ),
+        // Also if that link comes later.
+        (vec![Item::Symlink("a", "d/e/up/../srv/it"), Item::Symlink("d/e/up", "../..")], "leads out"),
+        (vec![Item::Symlink("a", "b"), Item::Symlink("b", "a")], "without an end"),
         (vec![Item::Symlink("a", "b"), Item::File("a/x", b"x", 0o644)], "no folder"),
         (vec![Item::Symlink("a", "."), Item::File("a/x", b"x", 0o644)], "no folder"),
         (vec![Item::Link("a", "../../srv/it")], "leads out"),
