@@ -121,6 +121,11 @@ causes! {
     );
     /// The agent cannot work, for example because the disk is full.
     AGENT_PROBLEM = Cause::person("AgentProblem", "remove the cause on the machine, and the agent continues by itself");
+    /// Files or units of the plan were changed on the machine, and the agent has not repaired that.
+    MACHINE_DRIFTED = Cause::person(
+        "Drifted",
+        "find out what changes them on the machine; the agent repairs what the message does not exclude",
+    );
     /// The machine has requested a credential that is not issued yet.
     WAITING_FOR_CREDENTIAL = Cause::new("WaitingForCredential", Owner::Bootstrap);
     /// The machine has requested a credential that it may not have.
