@@ -164,11 +164,11 @@ pub(crate) async fn refuse(
     let id = Uuid::new_v4().to_string();
     let mut response = respond::error(error, Format::of_errors(&head.parts.headers));
     dispatch::audit(&mut response, &id);
-    if let Some(audit) = &plane.audit {
-        if let Some(entry) = audit.entry(&id, sender, None, head, plane.now()) {
-            entry.received(audit).await;
-            entry.answered(&plane.clock, audit, response.status().as_u16(), false).await;
-        }
+    if let Some(audit) = &plane.audit
+        && let Some(entry) = audit.entry(&id, sender, None, head, plane.now())
+    {
+        entry.received(audit).await;
+        entry.answered(&plane.clock, audit, response.status().as_u16(), false).await;
     }
     response
 }

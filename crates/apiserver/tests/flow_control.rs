@@ -1,5 +1,7 @@
 //! FlowSchemas and PriorityLevelConfigurations: which request is what, and what clients are told of it.
 
+#![cfg(test)]
+
 mod support;
 
 use bytes::Bytes;

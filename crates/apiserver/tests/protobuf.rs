@@ -1,5 +1,7 @@
 //! Responses in protobuf, to clients that prefer it.
 
+#![cfg(test)]
+
 mod support;
 
 use capstan_apiserver::{Body, Options, Storage};

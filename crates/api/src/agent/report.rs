@@ -236,9 +236,11 @@ pub struct DriftItem {
     pub found: String,
 
     /// Time at which the agent found the change.
+    #[schemars(with = "crate::schema::TimeSchema")]
     pub since: Time,
 
     /// Time at which the agent saw that everything is as the plan says again. Not set while it is not.
+    #[schemars(with = "Option<crate::schema::TimeSchema>")]
     pub repaired: Option<Time>,
 
     /// Human-readable explanation of what the agent does about the change, or why it cannot repair it.

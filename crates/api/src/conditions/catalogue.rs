@@ -52,6 +52,7 @@ pub fn reason_table(reasons: &[ReasonInfo]) -> String {
 mod tests {
     use super::*;
 
+    #[allow(unreachable_pub, reason = "the macro is for public modules")]
     mod sample {
         crate::condition_reasons! {
             /// The object is ready,

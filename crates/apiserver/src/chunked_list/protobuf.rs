@@ -36,7 +36,8 @@ pub(super) async fn list(
         _ => (list_kind(call), call.resource.kind.as_str()),
     };
     let item = protobuf::Kind::find(&api_version, item).ok_or_else(ApiError::no_such_path)?;
-    let list = protobuf::List::new(&api_version, &kind, item, metadata).map_err(cannot_write)?;
+    let list =
+        protobuf::List::new(&api_version, &kind, item, metadata).map_err(|error| cannot_write(&error))?;
     let items = EncodedItems { call: call.clone(), form, list };
     // Whatever cannot be written is found before the response begins. Small lists are kept, others are encoded again.
     let (mut length, mut kept) = (0, Vec::new());
@@ -61,7 +62,7 @@ pub(super) async fn list(
     Ok(respond::stream(respond::PROTOBUF, futures::stream::iter(pieces)))
 }
 
-fn cannot_write(error: protobuf::EncodeError) -> ApiError {
+fn cannot_write(error: &protobuf::EncodeError) -> ApiError {
     ApiError::internal(&error.to_string())
 }
 
@@ -86,7 +87,7 @@ impl EncodedItems {
             Form::Metadata(version) => Cow::Owned(table::metadata_only(&shown.value(), version)),
             _ => shown.value(),
         };
-        self.list.item(&value).map_err(cannot_write)
+        self.list.item(&value).map_err(|error| cannot_write(&error))
     }
 }
 

@@ -148,7 +148,7 @@ mod tests {
 
     use super::*;
 
-    fn matches(rule: Value, user: &User, access: &Access<'_>) -> bool {
+    fn matches(rule: &Value, user: &User, access: &Access<'_>) -> bool {
         Rules::of(&json!({"rules": [rule]})).match_request(user, access)
     }
 
@@ -167,7 +167,7 @@ mod tests {
         let account = User::service_account("a", "s", "");
         let all = json!([{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"], "namespaces": ["*"]}]);
         let is = |subject: Value, user: &User| {
-            matches(json!({"subjects": [subject], "resourceRules": all}), user, &PODS)
+            matches(&json!({"subjects": [subject], "resourceRules": all}), user, &PODS)
         };
         let subject = |kind: &str, field: &str, name: Value| json!({"kind": kind, field: name});
         for (subject, for_user, for_account) in [
@@ -204,10 +204,10 @@ mod tests {
                 "{subject}"
             );
         }
-        assert!(!matches(json!({"resourceRules": all}), &user, &PODS), "no subject");
+        assert!(!matches(&json!({"resourceRules": all}), &user, &PODS), "no subject");
         let subject = json!({"kind": "User", "user": {"name": "u"}, "group": null});
         let nulls = json!({"subjects": [subject], "resourceRules": all, "nonResourceRules": null});
-        assert!(matches(nulls, &user, &PODS));
+        assert!(matches(&nulls, &user, &PODS));
     }
 
     #[test]
@@ -215,7 +215,7 @@ mod tests {
         let user = User::new("u", ["g"]);
         let covers = |rule: Value, access: &Access<'_>| {
             let subjects = json!([{"kind": "User", "user": {"name": "*"}}]);
-            matches(json!({"subjects": subjects, "resourceRules": [rule]}), &user, access)
+            matches(&json!({"subjects": subjects, "resourceRules": [rule]}), &user, access)
         };
         let rule = |resources: Value, namespaces: Value, cluster: bool| {
             json!({
@@ -244,7 +244,7 @@ mod tests {
                 "subjects": [{"kind": "User", "user": {"name": "*"}}],
                 "nonResourceRules": [{"verbs": ["get"], "nonResourceURLs": [url]}],
             });
-            matches(rule, &user, &Access::Path { verb: "get", path })
+            matches(&rule, &user, &Access::Path { verb: "get", path })
         };
         assert!(covers("*", "/version") && covers("/version", "/version") && covers("/apis/*", "/apis/apps"));
         assert!(covers("/apis", "/apis/apps"));

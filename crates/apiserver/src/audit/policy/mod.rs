@@ -241,7 +241,8 @@ impl Reader<'_> {
             self.url(url, &format!("{at}.nonResourceURLs[{index}]"));
         }
         let resources = self.list(rule, at, "resources");
-        if !urls.is_empty() && !(resources.is_empty() && namespaces.is_empty()) {
+        let is_about_resources = !resources.is_empty() || !namespaces.is_empty();
+        if is_about_resources && !urls.is_empty() {
             let fault = "a rule is about resources or about non-resource URLs, not about both";
             self.faults.push(format!("{at}.nonResourceURLs: {fault}"));
         }
