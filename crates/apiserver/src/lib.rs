@@ -22,6 +22,7 @@
 mod admission;
 mod age;
 mod audit;
+mod audit_policy;
 mod auth;
 mod authentication;
 mod bootstrap;
@@ -71,7 +72,7 @@ mod watch;
 mod watch_guard;
 mod webhook;
 
-pub use audit::policy::{AuditPolicy, AuditPolicyError};
+pub use audit_policy::{AuditPolicy, AuditPolicyError};
 pub use auth::{User, token_keys::KeyError};
 pub use capstan_net::Rate;
 pub use capstan_text::health::{Check, Health};

@@ -12,7 +12,7 @@ use capstan_text::health::Check;
 use jiff::Timestamp;
 
 use crate::{
-    audit::policy::AuditPolicy, auth::User, certificates::authority::Authority, limits::Limits,
+    audit_policy::AuditPolicy, auth::User, certificates::authority::Authority, limits::Limits,
     restriction::Restriction, store::Storage,
 };
 

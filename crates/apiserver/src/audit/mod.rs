@@ -6,7 +6,6 @@
 //! traces by making many; only if the file itself cannot be written are lines lost, which is logged.
 
 mod objects;
-pub(crate) mod policy;
 
 use std::{
     collections::BTreeMap,
@@ -24,6 +23,7 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
 use crate::{
+    audit_policy::{AuditPolicy, Decision, Level, Stage},
     auth::{User, rule::Access},
     options::Clock,
     request::{Head, Query, RequestInfo, body::media_type},
@@ -31,7 +31,6 @@ use crate::{
     sender::Sender,
 };
 use objects::Recorded;
-use policy::{AuditPolicy, Decision, Level, Stage};
 
 /// Eleven files of 100 MB: weeks of a settled fleet. A client that floods the log replaces its oldest lines.
 const ROTATION: Rotation = Rotation { bytes: 100_000_000, files: 10 };
