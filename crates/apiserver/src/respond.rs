@@ -6,7 +6,7 @@ use bytes::Bytes;
 use futures::{Stream, StreamExt};
 use http::{HeaderValue, Response, StatusCode, header};
 use http_body::Frame;
-use http_body_util::{BodyExt, Full, StreamBody, combinators::UnsyncBoxBody};
+use http_body_util::{BodyExt, Full, StreamBody};
 use serde_json::{Value, json};
 
 use crate::{
@@ -20,8 +20,7 @@ use crate::{
 /// The media type of objects in protobuf.
 pub(crate) const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 
-/// The body of every response.
-pub type Body = UnsyncBoxBody<Bytes, Infallible>;
+pub(crate) use crate::response_body::Body;
 
 pub(crate) fn bytes(code: StatusCode, content_type: &'static str, body: impl Into<Bytes>) -> Response<Body> {
     let mut response = Response::new(Full::new(body.into()).boxed_unsync());

@@ -27,7 +27,7 @@ use crate::{
     auth::{User, rule::Access},
     options::Clock,
     request::{Head, Query, RequestInfo, body::media_type},
-    respond::Body,
+    response_body::Body,
     sender::Sender,
 };
 use objects::Recorded;

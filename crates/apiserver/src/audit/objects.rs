@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::{
     object,
     request::body::{self, media_type},
-    respond::Body,
+    response_body::Body,
 };
 
 /// The most of a body that is recorded, as the log of kube-apiserver has it by default if it truncates events.
