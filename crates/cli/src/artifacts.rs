@@ -6,18 +6,14 @@ use anyhow::{Context, Result, bail, ensure};
 use capstan_artifacts::{Addition, Entry, Folder};
 
 use crate::args::{AddArtifactArgs, ArtifactsFolderArgs, ArtifactsVerb, ListFormat};
-use crate::progress::waiting_blocked;
 use crate::terminal::{columns, padded};
 use crate::up;
 
-pub(crate) async fn run(verb: ArtifactsVerb) -> Result<()> {
+pub(crate) fn run(verb: &ArtifactsVerb) -> Result<()> {
     match verb {
-        ArtifactsVerb::Add(args) => waiting_blocked("copying the file", move || add(&args)).await,
+        ArtifactsVerb::Add(args) => add(args),
         ArtifactsVerb::List(args) => list(&folder(&args.folder)?, args.output),
-        ArtifactsVerb::Verify(args) => {
-            let folder = folder(&args)?;
-            waiting_blocked("computing digests", move || verify(&folder)).await
-        }
+        ArtifactsVerb::Verify(args) => verify(&folder(args)?),
     }
 }
 

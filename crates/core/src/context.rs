@@ -38,7 +38,7 @@ pub struct Core {
     pub node_sync: NodeSync,
     clock: Clock,
     events: WrittenEvents,
-    /// Field manager, and reporter of Events.
+    /// Under which name it writes and tells.
     manager: &'static str,
 }
 

@@ -126,7 +126,7 @@ pub enum ResetState {
     Clean,
     /// Something is left, and a retry would not help.
     Dirty {
-        /// The traces, as a user would search for them.
+        /// What, as people would look for it.
         left: Vec<String>,
     },
 }

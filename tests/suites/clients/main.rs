@@ -7,7 +7,6 @@
 
 mod clusterctl;
 mod plain;
-mod plugin;
 mod python;
 mod script;
 

@@ -14,7 +14,6 @@ use capstan_plan::{
 };
 use jiff::{SignedDuration, Timestamp};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 pub(crate) fn machine() -> MachineIdentity {
     MachineIdentity { name: "web-0".parse().unwrap(), machine_id: "life-1".parse().unwrap() }
@@ -192,42 +191,27 @@ pub(crate) fn check(step: &str, words: &str) -> Step {
     Step::new(name(step), Action::Check(Check { target: Target::Exec(argv(words)) }))
 }
 
-/// A clock on which waiting takes no time: the wall clock, and how long it runs.
+/// A clock on which waiting takes no time.
 #[derive(Clone, Debug)]
-pub(crate) struct TestClock(Arc<Mutex<(Timestamp, Duration)>>);
+pub(crate) struct TestClock(Arc<Mutex<Timestamp>>);
 
 impl TestClock {
     pub(crate) fn new() -> Self {
-        Self(Arc::new(Mutex::new((start(), Duration::ZERO))))
+        Self(Arc::new(Mutex::new(start())))
     }
 
-    /// Sets the wall clock.
     pub(crate) fn set(&self, time: Timestamp) {
-        self.0.lock().unwrap().0 = time;
-    }
-
-    /// Lets time pass.
-    pub(crate) fn pass(&self, time: Duration) {
-        let mut clock = self.0.lock().unwrap();
-        clock.0 = clock.0.checked_add(time).unwrap();
-        clock.1 += time;
+        *self.0.lock().unwrap() = time;
     }
 }
 
 impl Clock for TestClock {
     fn now(&self) -> Timestamp {
-        self.0.lock().unwrap().0
-    }
-
-    fn elapsed(&self) -> Duration {
-        self.0.lock().unwrap().1
+        *self.0.lock().unwrap()
     }
 
     async fn sleep_until(&self, time: Timestamp) {
-        self.pass(Duration::try_from(time.duration_since(self.now())).unwrap_or_default());
-    }
-
-    async fn sleep_until_elapsed(&self, moment: Duration) {
-        self.pass(moment.saturating_sub(self.elapsed()));
+        let mut now = self.0.lock().unwrap();
+        *now = time.max(*now);
     }
 }

@@ -18,8 +18,6 @@ pub(crate) struct State {
     pub(crate) nodes: BTreeMap<MachinePath, Node>,
     pub(crate) journal: Vec<u8>,
     pub(crate) kept: BTreeMap<Digest, Vec<u8>>,
-    /// The accepted plan.
-    pub(crate) plan: Option<Vec<u8>>,
     /// What was fetched.
     pub(crate) fetched: BTreeSet<Digest>,
     pub(crate) units: BTreeMap<String, Unit>,
@@ -33,8 +31,6 @@ pub(crate) struct State {
     pub(crate) commands: Vec<(CommandKey, Vec<String>, Option<Ran>)>,
     /// Whether the machine cannot say which commands run.
     pub(crate) blind: bool,
-    /// Whether there is no room on the disk.
-    pub(crate) full: bool,
     /// Commands that were ended while they ran.
     pub(crate) ended: Vec<String>,
     /// The operation at which it dies next, counted from 1, and how.
@@ -54,8 +50,6 @@ pub(crate) enum Node {
 pub(crate) struct Unit {
     pub(crate) enabled: bool,
     pub(crate) active: bool,
-    /// Whether a link keeps systemd from reading its file.
-    pub(crate) masked: bool,
     /// How often it was started.
     pub(crate) runs: usize,
     /// The content of its file when systemd last read it.
@@ -151,10 +145,6 @@ impl World {
 }
 
 impl State {
-    fn has_room(&self) -> io::Result<()> {
-        if self.full { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }
-    }
-
     fn parent_is_there(&self, path: &MachinePath) -> io::Result<()> {
         match path.parent().map(|parent| self.nodes.get(&parent).cloned()) {
             None | Some(Some(Node::Directory(_))) => Ok(()),
@@ -206,8 +196,7 @@ const UNITS: &str = "/etc/systemd/system";
 impl State {
     /// The part of systemd that the engine uses, as strict as the real one.
     fn systemctl(&mut self, words: &[String]) -> (i32, String) {
-        let words: Vec<&str> =
-            words.iter().map(String::as_str).filter(|word| !matches!(*word, "--" | "--no-block")).collect();
+        let words: Vec<&str> = words.iter().map(String::as_str).filter(|word| *word != "--").collect();
         let file =
             |name: &str| match self.nodes.get(&format!("{UNITS}/{name}").parse::<MachinePath>().unwrap()) {
                 Some(Node::File(bytes, _)) => Some(bytes.clone()),
@@ -225,9 +214,9 @@ impl State {
                 for name in names {
                     let loaded = file(&name);
                     let unit = self.units.entry(name.clone()).or_default();
-                    unit.loaded = loaded.filter(|_| !unit.masked);
+                    unit.loaded = loaded;
                     // One that is neither there nor runs nor is enabled is forgotten.
-                    if unit.loaded.is_none() && !unit.active && !unit.enabled && !unit.masked {
+                    if unit.loaded.is_none() && !unit.active && !unit.enabled {
                         self.units.remove(&name);
                     }
                 }
@@ -245,29 +234,10 @@ impl State {
                 let unit = self.units.get(name).cloned().unwrap_or_default();
                 let active = if unit.active { "active" } else { "inactive" };
                 let run = if unit.runs == 0 { String::new() } else { format!("run-{}", unit.runs) };
-                let enabled = if unit.enabled { "enabled" } else { "disabled" };
-                let load = match (unit.masked, unit.loaded.is_some()) {
-                    (true, _) => "masked",
-                    (_, true) => "loaded",
-                    _ => "not-found",
-                };
-                let needs = if unit.loaded == file(name) { "no" } else { "yes" };
-                (
-                    0,
-                    format!(
-                        "ActiveState={active}\nInvocationID={run}\nUnitFileState={enabled}\nLoadState={load}\n\
-                         NeedDaemonReload={needs}\nType=simple\n"
-                    ),
-                )
-            }
-            ["unmask", name] => {
-                if let Some(unit) = self.units.get_mut(name) {
-                    unit.masked = false;
-                }
-                (0, String::new())
+                (0, format!("ActiveState={active}\nInvocationID={run}\n"))
             }
             [order @ ("start" | "restart"), name] => match self.units.get_mut(name) {
-                Some(unit) if unit.loaded.is_some() && !unit.masked => {
+                Some(unit) if unit.loaded.is_some() => {
                     let says = |word: &[u8]| {
                         unit.loaded.iter().any(|text| text.windows(word.len()).any(|w| w == word))
                     };
@@ -337,7 +307,6 @@ impl Machine for World {
         metadata: Metadata,
     ) -> Result<(), MachineError> {
         let write = |state: &mut State| {
-            state.has_room()?;
             state.parent_is_there(path)?;
             state.nodes.insert(path.clone(), Node::File(content.to_vec(), metadata));
             Ok(())
@@ -384,7 +353,6 @@ impl Machine for World {
         let (mode, owner, group) = (artifact.mode.bits(), artifact.owner, artifact.group);
         let metadata = Metadata { mode, owner, group };
         let fetch = |state: &mut State| {
-            state.has_room()?;
             state.fetched.insert(artifact.sha256);
             Ok(())
         };
@@ -403,18 +371,6 @@ impl Machine for World {
             Ok(())
         };
         self.atomic(put).map_err(io_error("install", path))
-    }
-
-    async fn is_installed(&self, artifact: &Artifact) -> Result<Option<bool>, MachineError> {
-        let path = match artifact.unpack {
-            None => artifact.path.clone(),
-            Some(_) => format!("{}/content", artifact.path).parse().unwrap(),
-        };
-        let wanted = artifact.sha256.to_string().into_bytes();
-        let is = |state: &mut State| {
-            Ok(matches!(state.nodes.get(&path), Some(Node::File(bytes, _)) if *bytes == wanted))
-        };
-        self.atomic(is).map(Some).map_err(io_error("look at", &artifact.path))
     }
 
     async fn remove_tree(&self, path: &MachinePath) -> Result<(), MachineError> {
@@ -547,24 +503,6 @@ impl Store for World {
 
     async fn kept(&mut self, digest: Digest) -> io::Result<Vec<u8>> {
         self.atomic(|state| state.kept.get(&digest).cloned().ok_or_else(|| io::ErrorKind::NotFound.into()))
-    }
-
-    async fn put_plan(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.atomic(|state| {
-            state.plan = Some(bytes.to_vec());
-            Ok(())
-        })
-    }
-
-    async fn plan(&mut self) -> io::Result<Option<Vec<u8>>> {
-        self.atomic(|state| Ok(state.plan.clone()))
-    }
-
-    async fn forget_plan(&mut self) -> io::Result<()> {
-        self.atomic(|state| {
-            state.plan = None;
-            Ok(())
-        })
     }
 
     async fn keep_only(&mut self, digests: &BTreeSet<Digest>) -> io::Result<()> {

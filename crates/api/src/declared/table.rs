@@ -233,14 +233,7 @@ static CONTROLLERS: &[Controller] = &[
                     "status.observedGeneration",
                 ],
             ),
-            Output::all(
-                "Machine",
-                &[
-                    "status.conditions[AgentConnected]",
-                    "status.conditions[AgentHealthy]",
-                    "status.conditions[MachineAsPlanned]",
-                ],
-            ),
+            Output::all("Machine", &["status.conditions[AgentConnected]", "status.conditions[AgentHealthy]"]),
             Output::all("MachineReport", &["metadata", "spec"]),
             Output::all("Secret", &["metadata", "data", "type"])
                 .of("bootstrap data and enrolment of a machine"),

@@ -1,4 +1,4 @@
-//! Which pods are evicted, as a table.
+//! Which pods leave, as a table.
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;

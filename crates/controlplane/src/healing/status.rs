@@ -1,4 +1,4 @@
-//! The condition with the progress of healing.
+//! How far healing is, as a condition tells it.
 
 use capstan_api::wait::{Cause, causes};
 use capstan_planner::healing::Stage;

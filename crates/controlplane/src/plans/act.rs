@@ -29,9 +29,9 @@ use crate::observe::{Machines, Observed};
 use crate::scope::Scope;
 use crate::workload::Workload;
 
-/// Pause before the pods of a drain are read again.
+/// How soon pods that were asked to leave are looked at again.
 const UNTIL_PODS_ARE_GONE: Duration = Duration::from_secs(2);
-/// The waits of a new machine are not written for this time.
+/// For so long a new machine's waits are not told.
 const YOUNG: Duration = Duration::from_secs(10);
 
 /// Gives every machine of the cluster the plan it should have, or says why not.
@@ -90,7 +90,7 @@ struct Planner<'a, W> {
     /// Whether the workload cluster answers.
     answers: bool,
     workload: &'a W,
-    /// When to reconcile again.
+    /// When to look again.
     next: Next,
 }
 
@@ -188,7 +188,7 @@ impl<W: Workload> Planner<'_, W> {
         index: usize,
     ) -> Result<Option<String>> {
         let scope = self.scope;
-        // A plan that this reconcile has written is checked in the next one.
+        // What was written in this round is looked at in the next.
         let Some(secret) = self.plans.get(&plan_secret(&facts[index].name)) else { return Ok(None) };
         let read = facts[index].plan.as_ref().is_some_and(|plan| observe::is_of(secret, plan.id));
         if !read {
@@ -230,7 +230,7 @@ impl<W: Workload> Planner<'_, W> {
                 let left = match self.workload.drain(namespace, &cluster, drain).await {
                     Ok(drain::Outcome::Drained) => None,
                     Ok(drain::Outcome::Waiting { message, .. }) => Some(message),
-                    // The other machines continue meanwhile.
+                    // The others go on meanwhile.
                     Err(error) => Some(chain(&error)),
                 };
                 if left.is_some() {
@@ -268,7 +268,7 @@ impl<W: Workload> Planner<'_, W> {
         plan: Option<CapstanConfigPlanStatus>,
     ) -> Result<()> {
         if matches!(outcome, Outcome::Waiting(_)) && is_young(config, self.scope.now) {
-            // A new machine waits for many things, each for a moment: only a wait that lasts is written.
+            // A machine that comes up waits for many things, each for a moment: only one that lasts is told.
             self.next = self.next.or(Next::After(YOUNG));
             return Ok(());
         }
@@ -284,7 +284,7 @@ impl<W: Workload> Planner<'_, W> {
     }
 }
 
-/// Whether the waits of the machine are not written yet.
+/// Whether nothing is told yet of what the machine waits for.
 fn is_young(config: &CapstanConfig, now: Timestamp) -> bool {
     let made = config.metadata.creation_timestamp.as_ref();
     let age = made.map(|made| now.duration_since(made.0));

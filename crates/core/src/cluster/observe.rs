@@ -1,4 +1,4 @@
-//! What a reconcile of a Cluster reads. No writes.
+//! What a Cluster's reconcile looks at. Reads only.
 
 use capstan_api::core::{Cluster, Machine, MachineDeployment, MachinePool, MachineSet};
 use capstan_api::meta::labels;

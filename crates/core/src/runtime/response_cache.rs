@@ -23,7 +23,7 @@ const VALID: SignedDuration = SignedDuration::from_mins(10);
 pub(crate) struct CacheKey {
     /// Name of the ExtensionConfig.
     extension: String,
-    /// Resource version of the ExtensionConfig when the handler was read.
+    /// The ExtensionConfig as it was when the handler was looked up.
     identity: Digest,
     /// Extension, handler, hook and request body.
     digest: Digest,

@@ -1,4 +1,4 @@
-//! What a reconcile of a HostCluster reads. No writes.
+//! What a HostCluster's reconcile looks at. Reads only.
 
 use capstan_api::core::{Cluster, Machine};
 use capstan_api::infrastructure::{HostCluster, HostMachine, HostMachineTemplate};

@@ -1,4 +1,4 @@
-//! Facts about HostMachines that are cached for a while, so that not every reconcile reads them.
+//! What is known of HostMachines for a while, so that it is not asked for at every look.
 
 use capstan_api::infrastructure::HostMachine;
 use kube::ResourceExt as _;

@@ -2,8 +2,7 @@
 
 use capstan_ui::model::{
     Age, ClusterPage, ClusterRow, Condition, ConditionList, Count, Event, Fact, Fleet, HandOff, HostPage,
-    HostRow, Hosts, LedgerLine, LedgerView, MachineChange, MachinePage, PlanProgress, PlanStep, Probe,
-    Revision, Rollout, RolloutTurn, Waiting,
+    HostRow, Hosts, MachinePage, PlanProgress, PlanStep, Probe, Revision, Rollout, Waiting,
 };
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
@@ -381,7 +380,6 @@ fn hostile() -> Vec<Content> {
         message: text(),
         stdout: text(),
         stderr: text(),
-        change: text(),
         ..PlanProgress::default()
     };
     vec![
@@ -412,23 +410,8 @@ fn hostile() -> Vec<Content> {
             conditions: conditions(),
             events: events(),
             rollouts: vec![Rollout {
-                object: text(),
-                progress: text(),
-                waits: text(),
-                turns: vec![RolloutTurn {
-                    machine: text(),
-                    turn: text(),
-                    doing: text(),
-                    ..RolloutTurn::default()
-                }],
-                changes: vec![MachineChange {
-                    machine: text(),
-                    change: text(),
-                    state: text(),
-                    ..MachineChange::default()
-                }],
+                deployment: text(),
                 revisions: vec![Revision { set: text(), version: text(), ..Revision::default() }],
-                ..Rollout::default()
             }],
             ..ClusterPage::default()
         })),
@@ -444,10 +427,6 @@ fn hostile() -> Vec<Content> {
             plan: Some(plan),
             probes: vec![Probe { name: text(), message: text(), ..Probe::default() }],
             facts: facts(),
-            ledger: Some(LedgerView {
-                total: 1,
-                items: vec![LedgerLine { kind: text(), name: text(), reset: text() }],
-            }),
             conditions: conditions(),
             events: events(),
             ..MachinePage::default()

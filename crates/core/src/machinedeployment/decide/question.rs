@@ -14,7 +14,7 @@ use super::super::names::MAX_REPLICAS;
 use super::limits::Limits;
 use crate::runtime::patches::{PatchError, applied};
 
-/// The state that the answer depends on.
+/// Where everything stands that counts.
 const TEMPLATE: &str = "/spec/template/spec";
 
 /// Fields of a Machine's spec that are compared. The others never change, are the templates' matter, or are handed down

@@ -252,7 +252,7 @@ mod tests {
         }
     }
 
-    /// An unhealthy Machine on a Host.
+    /// A sick Machine that Capstan looks after.
     fn kept(name: &str, change: impl FnOnce(&mut Machine)) -> Machine {
         let sick = machine(name)
             .created(1)
@@ -310,7 +310,7 @@ mod tests {
                 }),
                 Some("is kept"),
             ),
-            // Healing in place has failed.
+            // Nobody could heal it in place.
             (says("WhenNeeded"), kept("a", |machine| machine.spec.bootstrap.config_ref = None), None),
         ] {
             let decision = decide(&kept_set(&annotations), None, &[machine]).expect("a test value");
