@@ -8,13 +8,14 @@ use tokio::time::{Instant, sleep_until};
 
 /// How far a plan has got is told no more often than this.
 const UNDER_WAY: Duration = Duration::from_secs(2);
-/// A plan that takes no longer is told when it has ended.
+/// A plan that ends within this time is reported once, when it has ended.
 const BEGUN: Duration = Duration::from_secs(1);
 /// So long the first word waits for what the machine is and how it does: it takes a moment to find out.
 const INTRODUCTION: Duration = Duration::from_secs(1);
-/// So long the first word of an agent that has just enrolled waits for its plan. Its facts came with the request for its credential.
+/// The first report of an agent without a plan is delayed for this time: the plan often arrives meanwhile. The facts of the
+/// machine are in the request for its credential.
 const FIRST_PLAN: Duration = Duration::from_secs(5);
-/// So long the end of a plan waits for the first results of its probes, so that both are one write.
+/// The report that a plan was applied is delayed for this time, so that the first results of its probes are in the same write.
 const FIRST_PROBES: Duration = Duration::from_millis(500);
 /// So long an agent that has carried out a plan waits for its plan before it says that it has none: right after a restart it
 /// has not read it yet, and the control plane provider would take the machine for one without a plan.
@@ -43,13 +44,13 @@ fn phase_of(report: &Report) -> Option<Phase> {
     }
 }
 
-/// Until when a report waits whose plan has been in this phase since `began`, if it does.
+/// Until when the report of a plan that is in its phase since `began` is delayed, if it is.
 fn waits_until(report: &Report, written: Option<Instant>, began: Instant) -> Option<Instant> {
     match &report.standing {
         Standing::Idle if written.is_none() && report.applied.is_some() => Some(began + REMEMBRANCE),
         Standing::Idle if written.is_none() => Some(began + FIRST_PLAN),
         Standing::Plan(progress) if progress.phase == Phase::Applied && report.probes.is_empty() => {
-            // If nothing was written yet it was so before the restart, too; only its probes have not run.
+            // Without an earlier report, the agent has restarted after the plan was applied: only its probes have not run.
             Some(began + if written.is_none() { INTRODUCTION } else { FIRST_PROBES })
         }
         Standing::Plan(progress) if progress.phase == Phase::Applying => {

@@ -92,7 +92,11 @@ pub(crate) async fn enrol(paths: &Paths, config: &Config) -> Result<(), Failure>
     };
     let trust = Trust::pinned(&config.ca).map_err(|error| Failure::new(format!("caData: {error}")))?;
     let client = Client::new(Api::new(config.server.clone(), trust, Some(token.clone())));
-    let facts = Linux::rooted(paths.root()).map_err(Failure::new)?.facts().await;
+    // Without them the machine enrols all the same, and its first report has them.
+    let facts = match Linux::rooted(paths.root()) {
+        Ok(machine) => machine.facts().await,
+        Err(_) => Facts::default(),
+    };
     ask(&client, config, &key, &request, Asking::ToGetIn(Box::new(facts))).await.write(paths)
 }
 

@@ -31,9 +31,9 @@ pub struct Limits {
     pub slowest: Duration,
     /// An object is reconciled after this time even if no event arrives.
     pub resync: Duration,
-    /// How long a reconcile may delay status changes that are only messages after the last event of the object.
+    /// How long status changes that are only messages are delayed after the last event of the object.
     pub patience: Duration,
-    /// How long it may delay them while there are more and more events.
+    /// How long they are delayed at most, while more events arrive.
     pub longest_patience: Duration,
 }
 
@@ -46,8 +46,8 @@ impl Limits {
 }
 
 impl Limits {
-    /// Until when status changes of an object are delayed, if some are: as long as it changes, most of what is said of it is
-    /// soon replaced.
+    /// Until when the status changes of an object are delayed, if some are. While events arrive, most messages are soon
+    /// replaced by others.
     fn delayed_until(&self, entry: &Entry) -> Option<Moment> {
         let since = entry.held?;
         Some((entry.asked.max(since) + self.patience).min(since + self.longest_patience))
@@ -114,7 +114,7 @@ struct Entry {
     due: Moment,
     /// When it was last enqueued by an event.
     asked: Moment,
-    /// When the first look began that held something back, if it has not been told since.
+    /// Start of the first reconcile that has delayed a status change which is not written yet.
     held: Option<Moment>,
 }
 
@@ -441,7 +441,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_held_back_is_told_while_there_are_more_events() {
+    fn a_delayed_status_is_written_while_more_events_arrive() {
         let mut queue = queue(9, 9);
         for second in 0..10 {
             let now = second * 1000 * MS + MS;

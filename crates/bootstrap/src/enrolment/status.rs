@@ -16,8 +16,8 @@ pub(crate) fn condition(standing: &Standing) -> NewCondition {
     }
 }
 
-/// The event of a machine that has enrolled after all: until now its CapstanConfig said that something is wrong. That a new
-/// machine enrols is expected, and the condition says it. A condition that turns true is written at once, so there is one event.
+/// The Event of a machine that has enrolled after its CapstanConfig reported a problem. A new machine that enrols as expected
+/// has no Event: the condition reports it. A condition that becomes true is written at once, so there is one Event.
 pub(crate) fn news<'a>(before: &CapstanConfig, standing: &'a Standing) -> Option<(&'static str, &'a str)> {
     match standing {
         Standing::Enrolled(message) if was_late(before) => Some((reasons::ENROLLED, message)),
@@ -25,7 +25,7 @@ pub(crate) fn news<'a>(before: &CapstanConfig, standing: &'a Standing) -> Option
     }
 }
 
-/// Whether the enrolment waited for anything else than the first contact of the agent.
+/// Whether the enrolment waited for anything but the bootstrap data or the first contact of the agent.
 fn was_late(config: &CapstanConfig) -> bool {
     let expected = [causes::WAITING_FOR_AGENT.reason, causes::WAITING_FOR_BOOTSTRAP_DATA.reason];
     get(config, AGENT_ENROLLED).is_some_and(|condition| {

@@ -72,15 +72,8 @@ impl Reconciler for MachineSetReconciler {
     }
 
     fn summaries(&self) -> &'static [&'static str] {
-        &[
-            "upToDateReplicas",
-            "versions",
-            "MachinesReady",
-            "MachinesUpToDate",
-            "ScalingUp",
-            "ScalingDown",
-            "Remediating",
-        ]
+        // Not `upToDateReplicas`: the MachineDeployment waits for them before it deletes old MachineSets.
+        &["versions", "MachinesReady", "MachinesUpToDate", "ScalingUp", "ScalingDown", "Remediating"]
     }
 
     async fn reconcile(&self, object: Arc<MachineSet>) -> Result<Next> {
