@@ -15,6 +15,10 @@ PACKAGES := @sh tools/packages.sh
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
+# A demo needs neither incremental files nor line numbers in backtraces: without them Capstan's own crates compile faster.
+# Third-party crates are the same in both forms, so that a later `make check` does not compile them again.
+demo: export CARGO_INCREMENTAL := 0
+demo: export CARGO_PROFILE_DEV_DEBUG := 0
 demo: ## Build Capstan and show the main job on simulated hosts. Needs Rust and a C compiler
 	$(PACKAGES) build
 	$(CAPSTAN) demo
@@ -51,9 +55,12 @@ tools: ## Build the pinned third-party programs that the tests run against
 	$(PACKAGES) build go machines
 	$(XTASK) tools
 
+# Not written to its place at once: the program that prints it is compiled from it.
 generate: ## Write config/crd and the reference of every field from the types
 	$(PACKAGES) build
 	$(CAPSTAN) crds --out-dir config/crd
+	$(CAPSTAN) crds --output json-lines > target/crd.jsonl
+	mv target/crd.jsonl config/crd.jsonl
 	$(CAPSTAN) crds --reference-dir docs/reference/api
 
 book: ## Build the documentation as a book: target/book

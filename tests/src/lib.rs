@@ -24,7 +24,7 @@ pub use embedded::Embedded;
 pub use in_memory::InMemoryCluster;
 pub use installed_access::{installed_access, let_in, right_of_clusters};
 pub use objects::{condition, namespaced, not_true};
-pub use program::{agent_binary, capstan, capstan_output, clusterctl, kubectl};
+pub use program::{agent_binary, build as capstan_binary, capstan, capstan_output, clusterctl, kubectl};
 pub use quick_start::{Surroundings, follow};
 pub use refusal::is_refused;
 pub use resource::Resource;

@@ -98,7 +98,7 @@ pub fn agent_binary() -> Result<PathBuf> {
 }
 
 /// Builds `capstan` once, and gives its path. `CAPSTAN_BINARY` names another one, such as one that is optimised.
-pub(crate) fn build() -> Result<PathBuf> {
+pub fn build() -> Result<PathBuf> {
     if let Some(path) = std::env::var_os("CAPSTAN_BINARY") {
         return Ok(path.into());
     }

@@ -51,6 +51,7 @@ const BORDERS: &[Border] = &[
     of("capstan-text", &[]).never(IO),
     of("capstan-planner", &["capstan-plan", "capstan-text"]).never(IO),
     of("capstan-template", &[]).never(IO).never_itself(&["serde"]),
+    of("capstan-apiserver-proto", &[]).never(IO).never_itself(&["http"]),
     of("capstan-apiserver-schema", &[]).never(IO),
     of("capstan-apiserver-merge", &[]).never(IO),
     of("capstan-apiserver-store", &["capstan-files", "capstan-text"])
@@ -74,6 +75,7 @@ const BORDERS: &[Border] = &[
         "capstan-apiserver",
         &[
             "capstan-apiserver-merge",
+            "capstan-apiserver-proto",
             "capstan-apiserver-schema",
             "capstan-apiserver-store",
             "capstan-files",
@@ -179,6 +181,7 @@ const BORDERS: &[Border] = &[
         "capstan-tests",
         &[
             "capstan-api",
+            "capstan-apiserver-proto",
             "capstan-nspawn",
             "capstan-pki",
             "capstan-plan",

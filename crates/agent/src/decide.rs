@@ -8,6 +8,7 @@ use capstan_plan::{
 };
 use jiff::{SignedDuration, Timestamp};
 
+use crate::drift::{Sight, Sights};
 use crate::journal::{Class, Current, End, History, OnceRun, Tries};
 use crate::ledger::{After, Stage};
 
@@ -75,6 +76,11 @@ pub enum Decision {
     Accept,
     /// Restore a path that is no longer in the plan.
     GiveBack(MachinePath),
+    /// Look whether what a step has put on the machine before is still there. It has succeeded with the same inputs.
+    Look {
+        /// Which one, counted from 0.
+        step: usize,
+    },
     /// Try a step.
     Try {
         /// Which one, counted from 0.
@@ -117,11 +123,13 @@ pub enum Decision {
     Rest(End),
 }
 
-/// The next action for this plan. `protected` are folders that only the agent may write to.
+/// The next action for this plan. `sights` is what was seen of its steps, and `protected` are folders that only the agent may
+/// write to.
 pub fn decide(
     plan: &VerifiedPlan,
     gates: &OpenGates,
     history: &History,
+    sights: &Sights,
     protected: &[MachinePath],
     now: Timestamp,
 ) -> Decision {
@@ -145,7 +153,7 @@ pub fn decide(
     let gate = plan.plan().steps.iter().position(is_closed);
     let mut steps = 0..plan.plan().steps.len();
     surplus(gate.map_or(Stage::BeforeSteps, Stage::BeforeGate))
-        .or_else(|| steps.find_map(|step| about(step, plan, gates, history, current, now)))
+        .or_else(|| steps.find_map(|step| about(step, plan, gates, history, sights, current, now)))
         .or_else(|| surplus(Stage::AfterSteps))
         .unwrap_or(Decision::Finish)
 }
@@ -200,6 +208,7 @@ fn about(
     plan: &VerifiedPlan,
     gates: &OpenGates,
     history: &History,
+    sights: &Sights,
     current: &Current,
     now: Timestamp,
 ) -> Option<Decision> {
@@ -224,7 +233,12 @@ fn about(
             None => {}
         }
     } else if step.repeat != Repeat::Always && is_still_done(step, &inputs, history) {
-        return None;
+        match sights.of(plan.id(), &step.name) {
+            _ if step.path().is_none() => return None,
+            None => return Some(Decision::Look { step: index }),
+            Some(Sight::AsMade) => return None,
+            Some(Sight::Drifted) => {}
+        }
     }
     Some(match current.tries.get(&step.name) {
         None => Decision::Try { step: index },
@@ -245,6 +259,36 @@ fn ran_before(revision: Revision, message: &str, current: &Current) -> String {
         "it ran in revision {revision} with the same inputs and failed: {message}; it is not run twice, change its \
          inputs to run it again"
     )
+}
+
+/// The steps of an accepted plan whose effect is on the machine: all of an applied plan, and those before the first that is not
+/// done in another one. What comes behind that is the plan's to do.
+pub fn made(plan: &VerifiedPlan, history: &History) -> std::ops::Range<usize> {
+    let steps = &plan.plan().steps;
+    let current = history.current.as_ref().filter(|current| current.plan == plan.id() && !history.resetting);
+    let Some(current) = current else { return 0..0 };
+    if current.end == Some(End::Applied) {
+        return 0..steps.len();
+    }
+    let is_done = |step: &Step| {
+        let inputs = plan.inputs(step);
+        // A gate that was passed in an earlier plan is closed in this one.
+        let is_gate = matches!(step.action, Action::Gate(_));
+        current.done.contains(&step.name)
+            || (must_run_once(step) && history.once(&step.name, &inputs) == Some(&OnceRun::Succeeded))
+            || (!is_gate && step.repeat != Repeat::Always && is_still_done(step, &inputs, history))
+    };
+    0..steps.iter().position(|step| !is_done(step)).unwrap_or(steps.len())
+}
+
+/// Whether all gates of an accepted plan were passed, so that it may restart what it runs.
+pub fn has_passed_gates(plan: &VerifiedPlan, history: &History) -> bool {
+    let current = history.current.as_ref().filter(|current| current.plan == plan.id());
+    current.is_some_and(|current| {
+        let is_passed =
+            |step: &Step| !matches!(step.action, Action::Gate(_)) || current.done.contains(&step.name);
+        current.end == Some(End::Applied) || plan.plan().steps.iter().all(is_passed)
+    })
 }
 
 /// Whether it has succeeded with these inputs, and what it put on the machine was not given back since.
@@ -269,6 +313,9 @@ fn again(index: usize, step: &Step, tries: &Tries, plan: &PlanId, now: Timestamp
     }
     let Some(failure) = &tries.failure else { return Decision::Try { step: index } };
     let attempts = step.retry.map_or(1, |retry| retry.attempts);
+    if failure.is_full {
+        return wait_or_try(index, step, tries, plan, &FULL, tries.full, now);
+    }
     if failure.class == Class::Permanent {
         return stop(failure.message.clone());
     }
@@ -279,8 +326,24 @@ fn again(index: usize, step: &Step, tries: &Tries, plan: &PlanId, now: Timestamp
             format!("it failed {} times, the last time because {}", tries.failed, failure.message)
         });
     };
-    let seed = Digest::of(format!("{plan}/{}/{}", step.name, tries.failed).as_bytes());
-    let until = tries.at.and_then(|at| at.checked_add(pause(&retry, tries.failed, &seed)).ok());
+    wait_or_try(index, step, tries, plan, &retry, tries.failed, now)
+}
+
+/// How long to wait for room on a disk. It takes somebody to make some.
+const FULL: Retry = Retry { attempts: u32::MAX, delay_seconds: 5, max_delay_seconds: 300 };
+
+/// The next attempt, after this number of failures, or the wait for it.
+fn wait_or_try(
+    index: usize,
+    step: &Step,
+    tries: &Tries,
+    plan: &PlanId,
+    retry: &Retry,
+    failures: u32,
+    now: Timestamp,
+) -> Decision {
+    let seed = Digest::of(format!("{plan}/{}/{failures}", step.name).as_bytes());
+    let until = tries.at.and_then(|at| at.checked_add(pause(retry, failures, &seed)).ok());
     match until {
         // A clock that was set back must not make anybody wait for hours.
         Some(until) if now < until && tries.at.is_some_and(|at| at <= now) => {

@@ -9,6 +9,7 @@
 //! | [`ledger`] | what was put on the machine, and what was there before |
 //! | [`decide`] | what comes next: a pure function of plan, history and time |
 //! | [`running`] | what to do about a command that runs since before a restart: pure as well |
+//! | [`drift`] | what was found changed on the machine, and how often it may be put right: pure as well |
 //! | [`engine`] | does it, one decision at a time; takes everything back |
 //! | [`obey`] | the loop around it: the newest plan in, reports out |
 //! | [`follow`] | whether the machine lets itself be handed to another management plane |
@@ -22,6 +23,7 @@
 
 pub mod clock;
 pub mod decide;
+pub mod drift;
 pub mod engine;
 pub mod follow;
 pub mod https;

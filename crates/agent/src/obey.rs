@@ -8,6 +8,7 @@ use capstan_plan::{
     SignedPlan, Standing, Successions, TrustedKeys, VerifiedPlan,
 };
 use jiff::Timestamp;
+use std::time::Duration;
 use tokio::sync::watch;
 
 use crate::clock::Clock;
@@ -103,47 +104,62 @@ pub async fn obey<M: Machine, S: Store, C: Clock>(
 ) -> Result<(), EngineError> {
     engine.follow(identity.epoch).await?;
     let mut prober = Prober::default();
+    // The plan where the machine stands; also while the management plane is away, or has another one that is refused.
+    let mut accepted = recall(engine, identity).await?;
+    if let Some(orders) = &accepted {
+        watch_probes(engine, &mut prober, &orders.plan);
+    }
     loop {
         let data = plans.borrow_and_update().clone();
-        let key = trusted(engine, identity, data.as_ref()).await?;
-        let reports = Reports { sender: reports, plan_key: key.id() };
-        let orders = match data.as_ref().map(|data| Orders::read(data, &identity.machine, key)) {
-            None => Err(Standing::Idle),
-            Some(Err(standing)) => Err(*standing),
-            Some(Ok(orders)) => Ok(orders),
+        let (orders, key) = match &data {
+            Some(data) => read(engine, identity, data).await?,
+            None => {
+                let key = follow_key(engine, identity, &SecretData::new()).await?;
+                (accepted.clone().ok_or(Box::new(Standing::Idle)), key)
+            }
         };
+        let reports = Reports { sender: reports, plan_key: key.id() };
         // Somebody else must act before this time, or there is something new to say.
         let mut overdue = Timestamp::MAX;
         let standing = match orders {
-            Err(standing) => standing,
+            Err(standing) => *standing,
             Ok(orders) => {
-                let Some(progress) = carry_out(engine, &orders, plans, &reports, &prober, &looking).await?
-                else {
-                    continue;
-                };
-                let plan = &orders.plan;
+                let progress = carry_out(engine, &orders, plans, &reports, &prober, &looking).await?;
+                if is_current(engine, &orders.plan) {
+                    accepted = Some(orders.clone());
+                }
+                let Some(progress) = progress else { continue };
                 if progress.phase == Phase::Waiting {
-                    overdue = plan.plan().expires;
-                } else if engine.history().current.as_ref().is_some_and(|current| current.plan == plan.id()) {
-                    prober.watch(plan, engine.clock().now());
+                    overdue = orders.plan.plan().expires;
+                } else {
+                    watch_probes(engine, &mut prober, &orders.plan);
                 }
                 Standing::Plan(progress)
             }
         };
         reports.tell(engine, &prober, standing.clone()).await;
-        // At rest, until there is another plan; the probes go on meanwhile.
+        // At rest, until there is another plan; the probes and the search for drift go on meanwhile.
         loop {
-            let next = prober.next().unwrap_or(Timestamp::MAX).min(overdue);
+            let patrol = accepted.as_ref().map(|_| engine.next_patrol());
+            let next = prober.next().into_iter().chain(patrol).min().unwrap_or(Duration::MAX);
             tokio::select! {
                 changed = plans.changed() => match changed {
                     Ok(()) => break,
                     Err(_) => return Ok(()),
                 },
-                () = engine.clock().sleep_until(next) => {
+                () = engine.clock().sleep_until(overdue), if overdue < Timestamp::MAX => {
                     if engine.clock().now() >= overdue {
                         break;
                     }
-                    if prober.probe_due(engine.machine(), engine.clock()).await {
+                }
+                () = engine.clock().sleep_until_elapsed(next), if next < Duration::MAX => {
+                    let mut is_news = prober.probe_due(engine.machine(), engine.clock()).await;
+                    if let Some(orders) = &accepted
+                        && engine.next_patrol() <= engine.clock().elapsed()
+                    {
+                        is_news |= engine.patrol(&orders.plan).await?;
+                    }
+                    if is_news {
                         reports.tell(engine, &prober, standing.clone()).await;
                     }
                 }
@@ -152,21 +168,81 @@ pub async fn obey<M: Machine, S: Store, C: Clock>(
     }
 }
 
-/// The key that verifies plans: the pinned one, or the last that has followed it. Recorded before it is used, so that the key
-/// before it is never trusted again.
-async fn trusted<M: Machine, S: Store, C: Clock>(
+fn is_current<M: Machine, S: Store, C: Clock>(engine: &Engine<M, S, C>, plan: &VerifiedPlan) -> bool {
+    engine.history().current.as_ref().is_some_and(|current| current.plan == plan.id())
+}
+
+/// Runs the probes of a plan that has ended.
+fn watch_probes<M: Machine, S: Store, C: Clock>(
+    engine: &Engine<M, S, C>,
+    prober: &mut Prober,
+    plan: &VerifiedPlan,
+) {
+    let current = engine.history().current.as_ref().filter(|current| current.plan == plan.id());
+    if current.is_some_and(|current| current.end.is_some()) {
+        prober.watch(plan, engine.clock().elapsed());
+    }
+}
+
+/// The content of a plan Secret, and the key it is verified with.
+async fn read<M: Machine, S: Store, C: Clock>(
     engine: &mut Engine<M, S, C>,
     identity: &Identity,
-    data: Option<&SecretData>,
+    data: &SecretData,
+) -> Result<(Result<Orders, Box<Standing>>, PublicKey), EngineError> {
+    let (_, heir) = heir(engine, identity, data);
+    let orders = Orders::read(data, &identity.machine, heir);
+    if let Ok(orders) = &orders
+        && engine.obeys(&orders.plan)
+    {
+        // Before it is carried out, and before the key is followed: what is kept can always be verified.
+        engine.remember(data).await;
+    }
+    Ok((orders, follow_key(engine, identity, data).await?))
+}
+
+/// The key that verifies plans. Recorded before anything that it has signed is carried out, so that the key before it is never
+/// trusted again.
+async fn follow_key<M: Machine, S: Store, C: Clock>(
+    engine: &mut Engine<M, S, C>,
+    identity: &Identity,
+    data: &SecretData,
 ) -> Result<PublicKey, EngineError> {
-    let known = engine.history().plan_key.unwrap_or(identity.plan_key);
-    // Links that cannot be read lead nowhere; the plan beside them is rejected with the reason.
-    let links = data.and_then(|data| Successions::from_secret_data(data).ok()).unwrap_or_default();
-    let heir = links.heir(identity.successions.heir(known));
+    let (known, heir) = heir(engine, identity, data);
     if heir != known {
         engine.trust(heir).await?;
     }
     Ok(heir)
+}
+
+/// The plan that was kept on the disk: the accepted one, or one that was about to be accepted. After a reset there is none.
+async fn recall<M: Machine, S: Store, C: Clock>(
+    engine: &mut Engine<M, S, C>,
+    identity: &Identity,
+) -> Result<Option<Orders>, EngineError> {
+    if engine.history().current.is_none() || engine.history().resetting {
+        return Ok(None);
+    }
+    let Some(data) = engine.recall().await else { return Ok(None) };
+    let (_, heir) = heir(engine, identity, &data);
+    let orders = Orders::read(&data, &identity.machine, heir).ok();
+    let orders = orders.filter(|orders| engine.obeys(&orders.plan));
+    if orders.is_some() {
+        follow_key(engine, identity, &data).await?;
+    }
+    Ok(orders)
+}
+
+/// The key that is trusted, the pinned one or the last that was recorded, and the one that has followed it.
+fn heir<M: Machine, S: Store, C: Clock>(
+    engine: &Engine<M, S, C>,
+    identity: &Identity,
+    data: &SecretData,
+) -> (PublicKey, PublicKey) {
+    let known = engine.history().plan_key.unwrap_or(identity.plan_key);
+    // Links that cannot be read lead nowhere; the plan beside them is rejected with the reason.
+    let links = Successions::from_secret_data(data).unwrap_or_default();
+    (known, links.heir(identity.successions.heir(known)))
 }
 
 /// Carries a plan out to its end, or to a gate that is closed. `None` when a newer one has come.
@@ -183,11 +259,12 @@ async fn carry_out<M: Machine, S: Store, C: Clock>(
         if let Some(step) = engine.next_step(&orders.plan, &orders.gates) {
             looking(engine.machine(), Moment::Trying(step + 1));
         }
-        let history = engine.history().clone();
+        let (history, drift) = (engine.history().clone(), engine.drift());
         let now = engine.clock().now();
         let mut on = |progress: &Progress| {
             let standing = Standing::Plan(orders.complain(progress.clone()));
-            reports.send(report::report(standing, &history, prober.results(), facts.clone(), now));
+            let report = report::report(standing, &history, prober.results(), facts.clone(), now);
+            reports.send(Report { drift: drift.clone(), ..report });
         };
         let turn = engine.advance(&orders.plan, &orders.gates, &mut on).await?;
         looking(engine.machine(), Moment::Done);
@@ -197,6 +274,13 @@ async fn carry_out<M: Machine, S: Store, C: Clock>(
             Advance::Moved => {}
             Advance::Wait(until) => {
                 looking(engine.machine(), Moment::Waiting(until));
+                // What this step waits for may be what somebody has taken away.
+                if engine.next_patrol_of_running_plan() <= engine.clock().elapsed()
+                    && engine.patrol(&orders.plan).await?
+                {
+                    let standing = report::progress(&orders.plan, engine.history());
+                    reports.tell(engine, prober, Standing::Plan(orders.complain(standing))).await;
+                }
                 tokio::select! {
                     changed = plans.changed() => {
                         if changed.is_ok() {
@@ -230,6 +314,7 @@ impl Reports<'_> {
     ) {
         let facts = engine.machine().facts().await;
         let now = engine.clock().now();
-        self.send(report::report(standing, engine.history(), prober.results(), facts, now));
+        let report = report::report(standing, engine.history(), prober.results(), facts, now);
+        self.send(Report { drift: engine.drift(), ..report });
     }
 }

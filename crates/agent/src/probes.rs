@@ -4,7 +4,7 @@
 
 use capstan_plan::{Probe, ProbeResult, Target, VerifiedPlan};
 use futures::future::join_all;
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use std::time::Duration;
 
 use crate::clock::Clock;
@@ -58,23 +58,29 @@ impl Answer {
 pub struct Health {
     in_a_row: u32,
     last_was_good: bool,
-    next: Timestamp,
+    /// By [`Clock::elapsed`]: setting the wall clock must not silence it.
+    next: Duration,
     verdict: Option<(bool, Option<String>, Timestamp)>,
 }
 
 impl Health {
     /// Unknown, with the first probe due.
-    pub const fn unknown(now: Timestamp) -> Self {
-        Self { in_a_row: 0, last_was_good: false, next: now, verdict: None }
+    pub const fn unknown(elapsed: Duration) -> Self {
+        Self { in_a_row: 0, last_was_good: false, next: elapsed, verdict: None }
     }
 
     /// Records a result, and returns whether the verdict has changed.
-    pub fn observe(&mut self, probe: &Probe, answer: Result<(), String>, now: Timestamp) -> bool {
+    pub fn observe(
+        &mut self,
+        probe: &Probe,
+        answer: Result<(), String>,
+        now: Timestamp,
+        elapsed: Duration,
+    ) -> bool {
         let is_good = answer.is_ok();
         self.in_a_row = if is_good == self.last_was_good { self.in_a_row.saturating_add(1) } else { 1 };
         self.last_was_good = is_good;
-        let pause = SignedDuration::from_secs(probe.interval_seconds.into());
-        self.next = now.checked_add(pause).unwrap_or(Timestamp::MAX);
+        self.next = elapsed + Duration::from_secs(probe.interval_seconds.into());
         let needed = if is_good { probe.success_threshold } else { probe.failure_threshold };
         let was = self.verdict.as_ref().map(|(healthy, ..)| *healthy);
         if self.in_a_row < needed || was == Some(is_good) {
@@ -94,33 +100,34 @@ pub struct Prober {
 
 impl Prober {
     /// Runs the probes of this plan from now on. The state of unchanged probes is kept.
-    pub fn watch(&mut self, plan: &VerifiedPlan, now: Timestamp) {
+    pub fn watch(&mut self, plan: &VerifiedPlan, elapsed: Duration) {
         let known = std::mem::take(&mut self.watched);
         let health =
             |probe: &Probe| known.iter().find(|(other, _)| other == probe).map(|(_, health)| health.clone());
         let probes = plan.plan().probes.iter();
         self.watched = probes
-            .map(|probe| (probe.clone(), health(probe).unwrap_or_else(|| Health::unknown(now))))
+            .map(|probe| (probe.clone(), health(probe).unwrap_or_else(|| Health::unknown(elapsed))))
             .collect();
         self.redactor = Redactor::of(plan.plan());
     }
 
-    /// When the next probe is due.
-    pub fn next(&self) -> Option<Timestamp> {
+    /// When the next probe is due, by [`Clock::elapsed`].
+    pub fn next(&self) -> Option<Duration> {
         self.watched.iter().map(|(_, health)| health.next).min()
     }
 
     /// Runs all due probes concurrently, and returns whether a verdict has changed.
     pub async fn probe_due(&mut self, machine: &impl Machine, clock: &impl Clock) -> bool {
-        let now = clock.now();
-        let due = self.watched.iter_mut().filter(|(_, health)| health.next <= now);
+        let elapsed = clock.elapsed();
+        let due = self.watched.iter_mut().filter(|(_, health)| health.next <= elapsed);
         let asked = due.map(async |(probe, health)| {
             let timeout = Duration::from_secs(probe.timeout_seconds.into());
             let answer = match ask(machine, &probe.target, timeout).await {
                 Ok(answer) => answer.verdict(),
                 Err(error) => Err(error.to_string()),
             };
-            health.observe(probe, answer.map_err(|reason| self.redactor.text(&reason)), clock.now())
+            let answer = answer.map_err(|reason| self.redactor.text(&reason));
+            health.observe(probe, answer, clock.now(), clock.elapsed())
         });
         join_all(asked).await.into_iter().any(|changed| changed)
     }

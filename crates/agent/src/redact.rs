@@ -2,7 +2,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use capstan_plan::{Excerpt, MachinePlan, StepOutput};
+use capstan_plan::{Action, Excerpt, MachinePlan, StepOutput};
 
 use crate::machine::{Captured, Ran};
 
@@ -40,9 +40,13 @@ impl Redactor {
         Self { secrets }
     }
 
-    /// Removes all secrets of a plan.
+    /// Removes all secrets of a plan, and what its secret files call one: programs print values without their names.
     pub fn of(plan: &MachinePlan) -> Self {
-        Self::new(plan.secrets())
+        let files = plan.steps.iter().filter_map(|step| match &step.action {
+            Action::File(file) if file.secret => Some(file.content.as_bytes()),
+            _ => None,
+        });
+        Self::new(plan.secrets().into_iter().chain(files.flat_map(named_values)))
     }
 
     /// The text without the values.
@@ -111,6 +115,42 @@ impl Redactor {
     }
 }
 
+/// A setting whose name has one of these in it is a secret.
+const NAMES: [&str; 7] = ["password", "passwd", "token", "secret", "auth", "credential", "key"];
+
+/// A value that is shorter than this says too little to be a secret, and its loss too much.
+const SHORTEST_VALUE: usize = 4;
+
+/// The values of settings in a configuration (YAML, JSON, `name=value`) whose names say that they are secret.
+fn named_values(content: &[u8]) -> Vec<&[u8]> {
+    let is_name = |c: &u8| c.is_ascii_alphanumeric() || matches!(c, b'-' | b'_' | b'.');
+    let mut values = Vec::new();
+    for line in content.split(|c| *c == b'\n') {
+        for (at, _) in line.iter().enumerate().filter(|(_, c)| matches!(c, b':' | b'=')) {
+            let before = line[..at].trim_ascii_end();
+            let before = before.strip_suffix(b"\"").or(before.strip_suffix(b"'")).unwrap_or(before);
+            let begin = before.iter().rposition(|c| !is_name(c)).map_or(0, |at| at + 1);
+            let name = before[begin..].to_ascii_lowercase();
+            let is_secret =
+                NAMES.iter().any(|secret| name.windows(secret.len()).any(|part| part == secret.as_bytes()));
+            if is_secret {
+                values
+                    .extend(value(line[at + 1..].trim_ascii()).filter(|value| value.len() >= SHORTEST_VALUE));
+            }
+        }
+    }
+    values
+}
+
+/// The value that a text begins with: what is in quotes, or the text up to its end or a comma.
+fn value(text: &[u8]) -> Option<&[u8]> {
+    match *text.first()? {
+        b'{' | b'[' | b'|' | b'>' => None,
+        quote @ (b'"' | b'\'') => text[1..].split(|c| *c == quote).next(),
+        _ => text.split(|c| matches!(c, b',' | b'"' | b'\'')).next().map(<[u8]>::trim_ascii),
+    }
+}
+
 fn first(text: &str) -> &str {
     text.char_indices().nth(Excerpt::CHARACTERS).map_or(text, |(end, _)| &text[..end])
 }
@@ -142,6 +182,27 @@ mod tests {
         assert_eq!(Redactor::new([&b""[..]]).text("text"), "text");
         let overlapping = Redactor::new([&b"abcd"[..], b"cdef"]);
         assert_eq!(overlapping.text("xabcdefx"), "x[redacted]x");
+    }
+
+    #[test]
+    fn values_of_secret_settings_are_found_in_any_form() {
+        let found = |text: &'static str| {
+            let values = named_values(text.as_bytes());
+            values.into_iter().map(|value| String::from_utf8_lossy(value).into_owned()).collect::<Vec<_>>()
+        };
+        for (text, expected) in [
+            ("password: hunter22", vec!["hunter22"]),
+            ("  \"etcd-s3-secret-key\": \"a:b=c\",", vec!["a:b=c"]),
+            ("token: 'K10::server:pass'", vec!["K10::server:pass"]),
+            ("  \"oidc-client-secret=hunter22\",", vec!["hunter22"]),
+            ("vpn-auth: name=tailscale,joinKey=tskey-1", vec!["name=tailscale", "tskey-1"]),
+            ("server: https://10.0.0.1:6443", vec![]),
+            ("\"tokens\": [", vec![]),
+            ("secret: x", vec![]),
+            ("", vec![]),
+        ] {
+            assert_eq!(found(text), expected, "{text}");
+        }
     }
 
     #[test]

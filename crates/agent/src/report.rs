@@ -128,6 +128,7 @@ pub(crate) fn outcome(ran: &Ran, redactor: &Redactor) -> Outcome {
     let failure = (ran.exit != Exit::Code(0)).then(|| Failure {
         class: Class::Transient,
         ran: true,
+        is_full: false,
         message: format!("the command {}", ending(ran.exit)),
     });
     let exit_code = match ran.exit {

@@ -9,7 +9,7 @@ use capstan_agent::machine::{Found, MachineError};
 use capstan_agent::real::Linux;
 use capstan_plan::{Artifact, Digest, Mode, Source, Unpack};
 use std::collections::BTreeSet;
-use std::fs;
+use std::fs::{self, Permissions};
 use std::io::Write as _;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
@@ -220,6 +220,18 @@ async fn hostile_archives_are_refused_and_leave_nothing() {
         (vec![Item::Symlink("a", "../b")], "leads out"),
         (vec![Item::Symlink("a/b", "../../c")], "leads out"),
         (vec![Item::Symlink("a/b", "c/../../../d")], "leads out"),
+        // By its names alone it leads to `d/e`: only where `up` leads decides.
+        (
+            vec![
+                Item::Folder("d/e/", 0o755),
+                Item::Symlink("d/e/up", "../.."),
+                Item::Symlink("a", "d/e/up/../srv/it"),
+            ],
+            "leads out",
+        ),
+        // Also if that link comes later.
+        (vec![Item::Symlink("a", "d/e/up/../srv/it"), Item::Symlink("d/e/up", "../..")], "leads out"),
+        (vec![Item::Symlink("a", "b"), Item::Symlink("b", "a")], "without an end"),
         (vec![Item::Symlink("a", "b"), Item::File("a/x", b"x", 0o644)], "no folder"),
         (vec![Item::Symlink("a", "."), Item::File("a/x", b"x", 0o644)], "no folder"),
         (vec![Item::Link("a", "../../srv/it")], "leads out"),
@@ -256,6 +268,86 @@ async fn hostile_archives_are_refused_and_leave_nothing() {
             assert_eq!(names(&root.path().join("opt")), [""; 0]);
         }
     }
+}
+
+/// What is looked at, and the step that finds it out.
+#[tokio::test]
+async fn what_was_changed_is_seen_without_reading_it_and_found_out_by_reading_it() {
+    let (root, linux) = machine();
+    let items = || {
+        archive(&[
+            Item::Folder("bin/", 0o755),
+            Item::File("bin/k3s", b"program", 0o755),
+            Item::File("etc/config", b"a=1", 0o640),
+            Item::Symlink("bin/kubectl", "k3s"),
+            Item::Link("bin/again", "bin/k3s"),
+        ])
+    };
+    let place = root.path().join("opt/it");
+    let rewrite = |name: &str, content: &str| {
+        let changed = if name.is_empty() { place.clone() } else { place.join(name) };
+        fs::write(&changed, content).unwrap();
+        // Whoever wants to hide it sets the time back.
+        let file = fs::File::options().write(true).open(&changed).unwrap();
+        file.set_modified(std::time::UNIX_EPOCH).unwrap();
+    };
+    type Change<'a> = (&'a str, bool, Box<dyn Fn() + 'a>);
+    let changes: [Change<'_>; 9] = [
+        ("content", false, Box::new(|| rewrite("etc/config", "a=2"))),
+        ("length", false, Box::new(|| rewrite("bin/k3s", "pro"))),
+        ("a missing file", false, Box::new(|| fs::remove_file(place.join("etc/config")).unwrap())),
+        ("a missing folder", false, Box::new(|| fs::remove_dir_all(place.join("bin")).unwrap())),
+        (
+            "a mode",
+            false,
+            Box::new(|| fs::set_permissions(place.join("bin/k3s"), Permissions::from_mode(0o4755)).unwrap()),
+        ),
+        (
+            "another link",
+            false,
+            Box::new(|| {
+                fs::remove_file(place.join("bin/kubectl")).unwrap();
+                symlink("again", place.join("bin/kubectl")).unwrap();
+            }),
+        ),
+        (
+            "no hard link",
+            false,
+            Box::new(|| {
+                fs::remove_file(place.join("bin/again")).unwrap();
+                fs::copy(place.join("bin/k3s"), place.join("bin/again")).unwrap();
+            }),
+        ),
+        ("nothing at all", false, Box::new(|| fs::remove_dir_all(&place).unwrap())),
+        ("something beside it", true, Box::new(|| fs::write(place.join("cache"), "x").unwrap())),
+    ];
+    for (compressed, unpack) in [(gz(&items()), Unpack::TarGz), (zst(&items()), Unpack::TarZst)] {
+        let wanted = local(root.path(), &compressed, Some(unpack));
+        for (case, is_right, change) in &changes {
+            linux.install(&wanted, LONG).await.unwrap();
+            assert_eq!(linux.is_installed(&wanted).await.unwrap(), Some(true), "{case}");
+            let stamp = linux.stamp(&wanted.path).await.unwrap();
+            assert_eq!(linux.stamp(&wanted.path).await.unwrap(), stamp, "{case}");
+            change();
+            assert_ne!(linux.stamp(&wanted.path).await.unwrap(), stamp, "{case}");
+            assert_eq!(linux.is_installed(&wanted).await.unwrap(), Some(*is_right), "{case}");
+        }
+        // Without what it was unpacked from nobody knows.
+        linux.install(&wanted, LONG).await.unwrap();
+        linux.keep_fetched(&BTreeSet::new()).await.unwrap();
+        assert_eq!(linux.is_installed(&wanted).await.unwrap(), None);
+        linux.remove_tree(&wanted.path).await.unwrap();
+    }
+    let file = local(root.path(), b"program", None);
+    linux.install(&file, LONG).await.unwrap();
+    let stamp = linux.stamp(&file.path).await.unwrap();
+    assert_eq!(linux.is_installed(&file).await.unwrap(), Some(true));
+    rewrite("", "Program");
+    assert_ne!(linux.stamp(&file.path).await.unwrap(), stamp);
+    assert_eq!(linux.is_installed(&file).await.unwrap(), Some(false));
+    fs::remove_file(&place).unwrap();
+    assert_eq!(linux.stamp(&file.path).await.unwrap(), None);
+    assert_eq!(linux.is_installed(&file).await.unwrap(), Some(false));
 }
 
 #[tokio::test]

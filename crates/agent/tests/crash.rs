@@ -8,7 +8,8 @@ use capstan_agent::journal::{History, OnceRun};
 use capstan_agent::{Advance, Clock as _, Engine, EngineError, Journal, Reset};
 use capstan_plan::{OpenGates, Phase, Progress, VerifiedPlan};
 use std::sync::LazyLock;
-use support::world::{Death, State, World};
+use std::time::Duration;
+use support::world::{Death, Node, ROOT, State, World};
 use support::{
     TestClock, Verbs, artifact, check, file, folder, gate, name, open, path, run, shut, steps, tree, unit,
 };
@@ -157,6 +158,7 @@ async fn check_undo(world: &World, case: &str) {
     assert_eq!(world.state().nodes, before().state().nodes, "{case}");
     let state = world.state();
     assert!(state.journal.is_empty() && state.kept.is_empty() && state.fetched.is_empty(), "{case}");
+    assert_eq!(state.plan, None, "{case}");
     assert_eq!(ours(&state), [""; 0], "{case}");
 }
 
@@ -292,6 +294,103 @@ async fn killed_at_every_operation_of_a_reset_it_still_ends_clean() {
             check_undo(&world, &case).await;
         }
     }
+}
+
+/// Others change everything that the last plan has put there.
+fn sabotage(world: &World) {
+    let mut state = world.state();
+    let theirs = |bytes: &[u8]| Node::File(bytes.to_vec(), ROOT);
+    state.nodes.insert(path("/etc/app/config"), theirs(b"wrong"));
+    state.nodes.insert(path("/opt/app/v2/content"), theirs(b"wrong"));
+    state.nodes.insert(path("/etc/systemd/system/app.service"), theirs(b"wrong"));
+    state.nodes.remove(&path("/usr/local/bin/tool"));
+    let unit = state.units.get_mut("app.service").unwrap();
+    (unit.active, unit.enabled, unit.running) = (false, false, None);
+}
+
+/// An agent that is started anew looks after the machine, for a while.
+async fn look_after(world: &World, clock: &TestClock) -> Result<(), Died> {
+    let journal = Journal::open(world.clone()).await.map_err(|_| Died)?;
+    let mut engine = Engine::new(world.clone(), journal, clock.clone());
+    for _ in 0..3 {
+        engine.patrol(&plans()[2]).await?;
+        if engine.machine().state().dead {
+            return Err(Died);
+        }
+        clock.pass(Duration::from_hours(1));
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn killed_at_every_operation_of_a_repair_the_next_one_ends_it() {
+    let whole = before();
+    live(&whole, &TestClock::new()).await.unwrap();
+    let tree = whole.state().nodes.clone();
+    let mut units = whole.state().units.clone();
+    let applied = whole.state().operations;
+    sabotage(&whole);
+    look_after(&whole, &TestClock::new()).await.unwrap();
+    units.get_mut("app.service").unwrap().runs += 1;
+    assert_eq!(whole.state().nodes, tree);
+    assert_eq!(whole.state().units, units);
+    let operations = whole.state().operations - applied;
+    assert!(operations > 30, "{operations}");
+    for death in Death::ALL {
+        for at in 1..=operations {
+            let case = format!("repair killed {death:?} operation {at}");
+            let (world, clock) = (before(), TestClock::new());
+            live(&world, &clock).await.unwrap();
+            sabotage(&world);
+            world.revive(Some((at, death)));
+            assert!(look_after(&world, &clock).await.is_err(), "{case}: it should have died");
+            world.revive(None);
+            look_after(&world, &clock).await.unwrap();
+            assert_eq!(world.state().nodes, tree, "{case}");
+            assert_eq!(world.state().units, units, "{case}: started once");
+            check_undo(&world, &case).await;
+        }
+    }
+}
+
+/// What runs was started from a changed file: that is written down before the file is put right.
+#[tokio::test]
+async fn killed_at_every_operation_a_needed_restart_is_done_once_or_not_begun() {
+    let prepare = async |world: &World, clock: &TestClock| {
+        live(world, clock).await.unwrap();
+        let journal = Journal::open(world.clone()).await.unwrap();
+        let mut engine = Engine::new(world.clone(), journal, clock.clone());
+        engine.patrol(&plans()[2]).await.unwrap();
+        let mut state = world.state();
+        state.nodes.insert(path("/etc/app/config"), Node::File(b"wrong".to_vec(), ROOT));
+        state.units.get_mut("app.service").unwrap().runs += 1;
+        drop(state);
+        engine
+    };
+    let mut restarted = 0;
+    for death in Death::ALL {
+        for at in 1.. {
+            let case = format!("killed {death:?} operation {at}");
+            let (world, clock) = (before(), TestClock::new());
+            let mut engine = prepare(&world, &clock).await;
+            let runs = world.state().units["app.service"].runs;
+            world.revive(Some((at, death)));
+            let _ = engine.patrol(&plans()[2]).await;
+            let is_whole = !world.state().dead;
+            drop(engine);
+            world.revive(None);
+            look_after(&world, &clock).await.unwrap();
+            assert_eq!(world.content("/etc/app/config").as_deref(), Some("a=2"), "{case}");
+            let more = world.state().units["app.service"].runs - runs;
+            assert!(more <= 1, "{case}: {more} restarts");
+            restarted += more;
+            if is_whole {
+                assert_eq!(more, 1, "{case}");
+                break;
+            }
+        }
+    }
+    assert!(restarted > 20, "{restarted}");
 }
 
 /// A small generator, so that a seed says everything.

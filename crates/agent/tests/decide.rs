@@ -4,11 +4,12 @@
 
 mod support;
 
-use capstan_agent::decide::{Decision, MOST_INTERRUPTIONS, Refusal, decide, must_run_once, pause};
+use capstan_agent::decide::{Decision, MOST_INTERRUPTIONS, Refusal, must_run_once, pause};
+use capstan_agent::drift::{Sight, Sights};
 use capstan_agent::journal::{Class, End, Entry, Failure, History, Outcome};
 use capstan_agent::ledger::{After, Before, Holding};
 use capstan_agent::machine::Metadata;
-use capstan_plan::{Digest, Epoch, Repeat, Retry, Revision, Step, VerifiedPlan};
+use capstan_plan::{Digest, Epoch, MachinePath, OpenGates, Repeat, Retry, Revision, Step, VerifiedPlan};
 use jiff::{SignedDuration, Timestamp};
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -27,7 +28,8 @@ fn began(plan: &VerifiedPlan, index: usize) -> Entry {
 
 fn ended(plan: &VerifiedPlan, index: usize, failure: Option<(Class, bool)>) -> Entry {
     let step = &plan.plan().steps[index];
-    let failure = failure.map(|(class, ran)| Failure { class, ran, message: "broken".into() });
+    let failure =
+        failure.map(|(class, ran)| Failure { class, ran, is_full: false, message: "broken".into() });
     let outcome = Outcome { failure, ..Outcome::default() };
     Entry::Ended { step: step.name.clone(), inputs: plan.inputs(step), outcome, at: start() }
 }
@@ -36,6 +38,21 @@ fn history(entries: Vec<Entry>) -> History {
     let mut history = History::default();
     entries.into_iter().for_each(|entry| history.record(entry));
     history
+}
+
+/// The next action where everything that was made is still there.
+fn decide(
+    plan: &VerifiedPlan,
+    gates: &OpenGates,
+    history: &History,
+    protected: &[MachinePath],
+    now: Timestamp,
+) -> Decision {
+    let mut sights = Sights::default();
+    for step in &plan.plan().steps {
+        sights.saw(plan.id(), step.name.clone(), Sight::AsMade);
+    }
+    capstan_agent::decide::decide(plan, gates, history, &sights, protected, now)
 }
 
 fn next(plan: &VerifiedPlan, entries: Vec<Entry>) -> Decision {

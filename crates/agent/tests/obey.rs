@@ -7,12 +7,15 @@ mod support;
 use capstan_agent::obey::{Identity, Orders, obey};
 use capstan_agent::{Clock, Engine, Journal};
 use capstan_plan::{
-    Epoch, MachinePlan, OpenGates, Phase, Progress, Report, SecretData, SigningKey, Standing, Successions,
+    Epoch, MachinePlan, OpenGates, Phase, Probe, Progress, Report, SecretData, SigningKey, Standing,
+    Successions, Target,
 };
 use jiff::{SignedDuration, Timestamp};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant};
-use support::world::World;
-use support::{Verbs, file, gate, machine, name, plan, run};
+use support::world::{Node, World};
+use support::{Verbs, argv, check, file, gate, machine, name, path, plan, run, unit};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
@@ -29,12 +32,33 @@ fn secret(plan: &MachinePlan) -> SecretData {
     plan.clone().seal().unwrap().sign(&key()).to_secret_data()
 }
 
-/// A clock that began when the plans of this suite were written, and goes on as clocks do.
-struct Wall(Instant);
+/// A clock that began when the plans of this suite were written, goes on as clocks do, and may be set.
+#[derive(Clone)]
+struct Wall(Instant, Arc<AtomicI64>);
+
+impl Wall {
+    fn new() -> Self {
+        Self(Instant::now(), Arc::default())
+    }
+
+    fn set_forward(&self, hours: i64) {
+        self.1.fetch_add(hours, Ordering::SeqCst);
+    }
+}
 
 impl Clock for Wall {
     fn now(&self) -> Timestamp {
-        support::start().checked_add(SignedDuration::try_from(self.0.elapsed()).unwrap()).unwrap()
+        let set = SignedDuration::from_hours(self.1.load(Ordering::SeqCst));
+        let elapsed = SignedDuration::try_from(self.0.elapsed()).unwrap();
+        support::start().checked_add(elapsed).unwrap().checked_add(set).unwrap()
+    }
+
+    fn elapsed(&self) -> Duration {
+        self.0.elapsed()
+    }
+
+    async fn sleep_until_elapsed(&self, moment: Duration) {
+        tokio::time::sleep(moment.saturating_sub(self.elapsed())).await;
     }
 
     async fn sleep_until(&self, time: Timestamp) {
@@ -48,6 +72,7 @@ struct Agent {
     world: World,
     plans: watch::Sender<Option<SecretData>>,
     reports: watch::Receiver<Report>,
+    clock: Wall,
     task: JoinHandle<()>,
 }
 
@@ -64,13 +89,15 @@ impl Agent {
 
     async fn on(world: World) -> Self {
         let journal = Journal::open(world.clone()).await.unwrap();
-        let mut engine = Engine::new(world.clone(), journal, Wall(Instant::now()));
+        let clock = Wall::new();
+        let engine = Engine::new(world.clone(), journal, clock.clone());
+        let mut engine = engine.patrolling(Duration::from_millis(50));
         let (plans, mut seen) = watch::channel(None);
         let (sender, reports) = watch::channel(Report::default());
         let task = tokio::spawn(async move {
             obey(&mut engine, &identity(), &mut seen, &sender, |_, _| ()).await.unwrap();
         });
-        Self { world, plans, reports, task }
+        Self { world, plans, reports, clock, task }
     }
 
     async fn until(&mut self, what: &str, is: impl Fn(&Report) -> bool) -> Report {
@@ -227,12 +254,12 @@ async fn a_machine_follows_to_the_newest_key_and_never_back() {
             let refused = agent.phase(Phase::Refused).await;
             assert!(refused.message.unwrap().contains("which this machine does not trust"));
             agent.plans.send_replace(None);
-            agent.until("idle", |report| report.standing == Standing::Idle).await;
+            agent.phase(Phase::Applied).await;
         }
     }
     assert_eq!(agent.world.started("evil"), 0);
     agent.plans.send_replace(Some(signed(&plan(2, vec![run("c", "c")]), &third, &links)));
-    agent.phase(Phase::Applied).await;
+    agent.until("revision 2", |report| report.applied().is_some_and(|plan| plan.revision().get() == 2)).await;
     assert_eq!(agent.world.started("c"), 1);
 }
 
@@ -255,4 +282,115 @@ async fn a_newer_plan_takes_over_while_an_older_one_waits_to_be_tried_again() {
     agent.plans.send_replace(Some(secret(&plan(2, vec![run("b", "flaky 2").retried(5)]))));
     let end = agent.phase(Phase::Applied).await;
     assert_eq!(end.plan.revision().get(), 2);
+}
+
+/// A machine boots, and its management plane is not there.
+#[tokio::test]
+async fn an_agent_without_its_plane_goes_on_with_its_plan() {
+    let mut agent = Agent::start().await;
+    let ready = check("ready", "flaky 2").retried(9);
+    let steps = vec![file("config", "/etc/app", "right"), gate("go"), ready, run("last", "last")];
+    let mut wanted = plan(1, steps);
+    wanted.probes = vec![Probe::new(name("kubelet"), Target::Exec(argv("kubelet")))];
+    let id = wanted.clone().seal().unwrap().id();
+    let mut data = secret(&wanted);
+    data.extend(OpenGates::new(id, [name("go")]).seal(&key()).to_secret_data());
+    agent.plans.send_replace(Some(data));
+    agent.until("a failed attempt", |report| progress(report).is_some_and(|p| p.message.is_some())).await;
+    let world = agent.world.clone();
+    drop(agent);
+    world.state().nodes.remove(&path("/etc/app"));
+
+    let mut agent = Agent::on(world.clone()).await;
+    let end = agent.phase(Phase::Applied).await;
+    assert_eq!((end.plan, world.started("last")), (id, 1));
+    let report = agent.until("a probe", |report| !report.probes.is_empty()).await;
+    assert!(report.probes[0].healthy && report.applied() == Some(id), "{report:?}");
+    agent.until("drift", |report| report.drift.iter().any(|drift| drift.repaired.is_some())).await;
+    assert_eq!(world.content("/etc/app").as_deref(), Some("right"));
+    drop(agent);
+
+    // With nothing to do it is the same; and a plan that is refused does not keep it from looking after what it has.
+    let mut agent = Agent::on(world.clone()).await;
+    agent.phase(Phase::Applied).await;
+    let stranger = SigningKey::from_seed(&[9; 32]);
+    let evil = plan(2, vec![run("evil", "evil")]).seal().unwrap().sign(&stranger).to_secret_data();
+    agent.plans.send_replace(Some(evil));
+    agent.phase(Phase::Refused).await;
+    world.state().nodes.remove(&path("/etc/app"));
+    let report = agent.until("drift", |report| report.drift.iter().any(|drift| drift.repaired.is_some()));
+    let report = report.await;
+    assert!(!report.probes.is_empty(), "its probes go on: {report:?}");
+    assert_eq!(progress(&report).unwrap().phase, Phase::Refused);
+    assert_eq!(world.content("/etc/app").as_deref(), Some("right"));
+    drop(agent);
+
+    // What lies on the disk is believed no more than what comes from the plane.
+    let good = world.state().plan.clone().unwrap();
+    let tampered = |from: &str, to: &str| {
+        let data: std::collections::BTreeMap<String, String> = serde_json::from_slice(&good).unwrap();
+        let mut data = data;
+        let changed = data.get_mut(from).unwrap();
+        to.clone_into(changed);
+        serde_json::to_vec(&data).unwrap()
+    };
+    let other = plan(2, vec![run("evil", "evil")]).seal().unwrap().sign(&stranger);
+    let other = other
+        .to_secret_data()
+        .into_iter()
+        .map(|(key, value)| (key, base64::Engine::encode(&base64::engine::general_purpose::STANDARD, value)));
+    let other: std::collections::BTreeMap<String, String> = other.collect();
+    for (case, bytes) in [
+        ("signed by somebody else", serde_json::to_vec(&other).unwrap()),
+        ("another signature", tampered("signature", "AAAA")),
+        ("half of it", good[..good.len() / 2].to_vec()),
+        ("nothing", Vec::new()),
+    ] {
+        world.state().plan = Some(bytes);
+        let mut agent = Agent::on(world.clone()).await;
+        let report = agent.until("idle", |report| report.facts.is_some()).await;
+        assert_eq!(report.standing, Standing::Idle, "{case}");
+        assert_eq!(report.applied(), Some(id), "{case}: what was applied stays told");
+    }
+    assert_eq!(world.started("evil"), 0);
+}
+
+#[tokio::test]
+async fn a_plan_that_was_reset_is_not_found_again() {
+    let mut agent = Agent::start().await;
+    agent.plans.send_replace(Some(secret(&plan(1, vec![run("a", "a").always()]))));
+    agent.phase(Phase::Applied).await;
+    let world = agent.world.clone();
+    drop(agent);
+    let kept = world.state().plan.clone();
+    assert!(kept.is_some());
+    let mut engine = Engine::new(world.clone(), Journal::open(world.clone()).await.unwrap(), Wall::new());
+    engine.reset(None).await.unwrap();
+    assert_eq!(world.state().plan, None);
+    // Even if it came back.
+    world.state().plan = kept;
+    let mut agent = Agent::on(world.clone()).await;
+    agent.until("idle", |report| report.facts.is_some() && report.standing == Standing::Idle).await;
+    assert_eq!(world.started("a"), 1);
+}
+
+#[tokio::test]
+async fn setting_the_clock_back_silences_neither_probes_nor_the_search_for_drift() {
+    let mut agent = Agent::start().await;
+    let mut wanted = plan(1, vec![unit("app", "app.service", "[Service]\n", "1")]);
+    let probe = Probe {
+        interval_seconds: 1,
+        failure_threshold: 1,
+        ..Probe::new(name("app"), Target::Exec(argv("flaky 1")))
+    };
+    wanted.probes = vec![probe];
+    agent.plans.send_replace(Some(secret(&wanted)));
+    agent.until("an unhealthy probe", |report| report.probes.iter().any(|probe| !probe.healthy)).await;
+    agent.clock.set_forward(-24 * 365);
+    agent.until("a healthy probe", |report| report.probes.iter().any(|probe| probe.healthy)).await;
+    agent.world.state().nodes.insert(
+        path("/etc/systemd/system/app.service"),
+        Node::File(b"theirs".to_vec(), support::world::ROOT),
+    );
+    agent.until("drift", |report| report.drift.iter().any(|drift| drift.repaired.is_some())).await;
 }

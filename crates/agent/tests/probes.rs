@@ -7,6 +7,7 @@ mod support;
 use capstan_agent::Clock;
 use capstan_agent::probes::{Health, Prober};
 use capstan_plan::{Probe, Target};
+use std::time::Duration;
 use support::world::World;
 use support::{TestClock, argv, name, plan, run, start, verified};
 
@@ -31,12 +32,12 @@ fn answers_in_a_row_make_a_verdict() {
         ("---++", "..u.h"),
         ("++++++", ".h...."),
     ] {
-        let mut health = Health::unknown(start());
+        let mut health = Health::unknown(Duration::ZERO);
         let mut seen = String::new();
         for answer in answers.chars() {
             let good = answer == '+';
             let answer = if good { Ok(()) } else { Err("bad".to_owned()) };
-            let changed = health.observe(&probe, answer, start());
+            let changed = health.observe(&probe, answer, start(), Duration::ZERO);
             seen.push(if changed { if good { 'h' } else { 'u' } } else { '.' });
         }
         assert_eq!(seen, changes, "{answers}");
@@ -49,7 +50,7 @@ async fn probes_are_asked_when_they_are_due_and_their_verdicts_are_kept_over_pla
     let mut first = plan(1, vec![run("a", "a")]);
     first.probes = vec![probe("true", 1, 3), Probe { name: name("bad"), ..probe("false", 1, 2) }];
     let mut prober = Prober::default();
-    prober.watch(&verified(first.clone()), clock.now());
+    prober.watch(&verified(first.clone()), clock.elapsed());
     assert!(prober.results().is_empty(), "nothing is known yet");
     assert!(prober.probe_due(&world, &clock).await);
     let found = prober.results();
@@ -58,7 +59,7 @@ async fn probes_are_asked_when_they_are_due_and_their_verdicts_are_kept_over_pla
 
     assert!(!prober.probe_due(&world, &clock).await, "none is due");
     assert_eq!(world.started("true"), 1);
-    clock.sleep_until(prober.next().unwrap()).await;
+    clock.sleep_until_elapsed(prober.next().unwrap()).await;
     assert!(prober.probe_due(&world, &clock).await);
     let found = prober.results();
     assert!(!found[1].healthy);
@@ -66,6 +67,6 @@ async fn probes_are_asked_when_they_are_due_and_their_verdicts_are_kept_over_pla
 
     first.probes.pop();
     first.revision = first.revision.next().unwrap();
-    prober.watch(&verified(first), clock.now());
+    prober.watch(&verified(first), clock.elapsed());
     assert_eq!(prober.results(), found[..1]);
 }

@@ -8,14 +8,20 @@ use capstan_agent::probes::Prober;
 use capstan_agent::real::Linux;
 use capstan_agent::report::report;
 use capstan_agent::store::DiskStore;
-use capstan_agent::{Engine, Journal, Machine, Reset};
+use capstan_agent::{Clock as _, Engine, Journal, Machine, Reset};
 use capstan_plan::{Action, Argv, EnvVar, Phase, Probe, SecretText, Standing, Target, Undo};
 use std::fs;
 use support::{TestClock, Verbs, file, name, path, plan, shell, shut, start, verified};
 use tempfile::TempDir;
 
-const PLANTED: [&str; 5] =
-    ["env-s3cret-value", "file-s3cret-line", "K10-inline-s3cret", "undo-s3cret-value", "second-s3cret-line"];
+const PLANTED: [&str; 6] = [
+    "env-s3cret-value",
+    "file-s3cret-line",
+    "K10-inline-s3cret",
+    "undo-s3cret-value",
+    "second-s3cret-line",
+    "setting-s3cret-value",
+];
 
 #[tokio::test]
 async fn planted_values_are_found_nowhere() {
@@ -26,6 +32,10 @@ async fn planted_values_are_found_nowhere() {
     let filler = "head -c 4090 /dev/zero | tr '\\0' .";
     let steps = vec![
         file("token", "/etc/token", &format!("{}\n{}\n", PLANTED[1], PLANTED[4])).edit(|step| {
+            let Action::File(file) = &mut step.action else { panic!("a file") };
+            file.secret = true;
+        }),
+        file("registries", "/etc/registries", &format!("auth:\n  password: {}\n", PLANTED[5])).edit(|step| {
             let Action::File(file) = &mut step.action else { panic!("a file") };
             file.secret = true;
         }),
@@ -43,9 +53,10 @@ async fn planted_values_are_found_nowhere() {
         shell(
             "fail",
             &format!(
-                "cat {0}; sed 's/^/> /' {0} >&2; cat {1}; echo $PUBLIC; exit 7",
+                "cat {0}; sed 's/^/> /' {0} >&2; cat {1}; echo $PUBLIC; sed -n 's/.*word: /bad login /p' {2}; exit 7",
                 token.display(),
-                config.display()
+                config.display(),
+                root.join("etc/registries").display()
             ),
         )
         .env(EnvVar::new("PUBLIC", "everybody-knows"))
@@ -74,10 +85,10 @@ async fn planted_values_are_found_nowhere() {
     assert_eq!(end.phase, Phase::Failed);
     assert_eq!(end.step.as_ref().unwrap().exit_code, Some(7));
     let stdout = end.output.stdout.clone().unwrap().head.unwrap();
-    assert_eq!(stdout, "[redacted]\nserver: a\ntoken: [redacted]\neverybody-knows\n");
+    assert_eq!(stdout, "[redacted]\nserver: a\ntoken: [redacted]\neverybody-knows\nbad login [redacted]\n");
 
     let mut prober = Prober::default();
-    prober.watch(&plan, start());
+    prober.watch(&plan, engine.clock().elapsed());
     assert!(prober.probe_due(engine.machine(), engine.clock()).await);
     assert!(!prober.results()[0].healthy);
     let facts = engine.machine().facts().await;

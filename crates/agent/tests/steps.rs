@@ -4,7 +4,7 @@
 
 mod support;
 
-use capstan_agent::{Advance, Engine, Journal, Reset};
+use capstan_agent::{Advance, Clock as _, Engine, Journal, Reset};
 use capstan_plan::{OpenGates, Phase, Progress, Step, VerifiedPlan};
 use support::world::{Node, ROOT, World};
 use support::{
@@ -337,9 +337,10 @@ async fn steps_that_are_always_done_put_right_what_drifted_and_restart_a_unit_on
         state.nodes.remove(&path("/srv/app"));
     };
     drift();
-    // The same inputs alone change nothing.
+    // With the same inputs, too, and without a restart.
     assert_eq!(apply(&mut engine, &plan(2, "1", false)).await.phase, Phase::Applied);
-    assert_ne!(world.state().nodes, right);
+    assert_eq!(world.state().nodes, right);
+    assert_eq!(runs(&world, "app.service"), 1);
     for (revision, reason) in [(3, "asked for"), (4, "the same token in a later revision")] {
         drift();
         let end = apply(&mut engine, &plan(revision, "2", true)).await;
@@ -347,5 +348,31 @@ async fn steps_that_are_always_done_put_right_what_drifted_and_restart_a_unit_on
         assert_eq!(world.state().nodes, right, "{reason}");
         assert_eq!(runs(&world, "app.service"), 2, "{reason}");
         assert_eq!(world.started("once"), 1, "{reason}");
+    }
+}
+
+/// It says that it is tried again, so it is: also where the plan has one attempt.
+#[tokio::test]
+async fn a_full_disk_is_waited_for_until_there_is_room() {
+    for step in [file("config", "/etc/app", "x"), artifact("program", "/opt/app", "v1", None).retried(2)] {
+        let world = World::default();
+        let mut engine = engine(&world).await;
+        let plan = steps(1, vec![step]);
+        world.state().full = true;
+        let mut waits = 0;
+        let end = loop {
+            match engine.advance(&plan, &shut(&plan), &mut |_| ()).await.unwrap() {
+                Advance::Moved => {}
+                Advance::Wait(until) => {
+                    waits += 1;
+                    world.state().full = waits < 20;
+                    let left = until.duration_since(engine.clock().now()).as_secs();
+                    assert!((0..=375).contains(&left), "{left} s");
+                    engine.clock().sleep_until(until).await;
+                }
+                Advance::Gate(progress) | Advance::Rest(progress) => break progress,
+            }
+        };
+        assert_eq!((end.phase, waits), (Phase::Applied, 20), "{}", message(&end));
     }
 }

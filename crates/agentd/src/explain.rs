@@ -175,6 +175,13 @@ fn of_plan(history: &History, status: Option<&Status>) -> Vec<String> {
         }
         _ => {}
     }
+    for item in said.and_then(|said| said["drift"].as_array()).into_iter().flatten() {
+        if item["repaired"].is_null() {
+            let text = |field: &str| item[field].as_str().unwrap_or_default();
+            let message = item["message"].as_str().map(|text| format!(": {text}")).unwrap_or_default();
+            obstacles.push(format!("drift at step {}: {}{message}", text("step"), text("found")));
+        }
+    }
     if let Some(next) = status.and_then(|status| status.next_try) {
         obstacles.extend(said.and_then(|said| said["message"].as_str()).map(str::to_owned));
         obstacles.push(format!("the step is tried again at {next}"));

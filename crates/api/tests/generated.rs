@@ -1,4 +1,4 @@
-//! What is committed under `config/crd` and `docs/reference/api` is what the types say.
+//! What is committed under `config/crd`, in `config/crd.jsonl` and under `docs/reference/api` is what the types say.
 
 #![cfg(test)]
 
@@ -13,6 +13,14 @@ fn committed_crds_are_those_of_the_types() {
         "config/crd",
         &crds.iter().map(|crd| (crd::file_name(crd), crd::to_yaml(crd).unwrap())).collect(),
     );
+}
+
+#[test]
+fn the_committed_lines_are_those_of_the_types() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../config/crd.jsonl");
+    let committed = std::fs::read_to_string(path).unwrap();
+    let is_current = committed == crd::to_json_lines(&crd::all()).unwrap();
+    assert!(is_current, "config/crd.jsonl is out of date: run `make generate` and commit it");
 }
 
 #[test]

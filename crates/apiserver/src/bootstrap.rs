@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::{
     auth::{AUTHENTICATED, MASTERS, UNAUTHENTICATED, User, authorize::RBAC},
     call::Call,
-    controllers::api_services,
+    controllers::{api_services, flow_schemas},
     object,
     plane::Plane,
     registry::kinds::{IMMORTAL, api_service::API_SERVICES, flow_control},
@@ -51,6 +51,9 @@ pub(crate) async fn run(plane: &Arc<Plane>) -> Result<()> {
             let object = json!({"apiVersion": api_version, "kind": kind, "metadata": metadata, "spec": spec});
             make(plane, flow_control::GROUP, resource, object).await?;
         }
+    }
+    for (name, _) in flow_control::mandatory_schemas() {
+        flow_schemas::settle(plane, name).await?;
     }
     // Here and not by their controller alone: a server that has opened writes nothing by itself.
     for service in api_services::wanted(&plane.registry()).into_values() {

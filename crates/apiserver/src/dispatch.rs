@@ -17,7 +17,7 @@ use crate::{
     request::{
         Head, Query, RequestInfo, ResourceRequest, Verb,
         body::{self, media_type},
-        negotiate::{Form, Output},
+        negotiate::{Format, Offer, Output},
         options::{self, DeleteOptions, ListOptions, WriteOptions},
     },
     respond::{self, Body},
@@ -69,9 +69,10 @@ where
     B::Data: Send,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
+    let format = Format::of_errors(&head.parts.headers);
     match answer(plane, user, head, body, shutdown).await {
         Ok(response) => response,
-        Err(error) => respond::error(&error),
+        Err(error) => respond::error(&error, format),
     }
 }
 
@@ -104,7 +105,8 @@ where
             let bytes = incoming.body.len().max(stored);
             let work = resource(&call, &request, &query, &incoming, shutdown);
             let answer = heavy::off_the_workers(bytes, work).await;
-            let mut response = answer.unwrap_or_else(|error| respond::error(&error));
+            let format = || Format::of_errors(&incoming.headers);
+            let mut response = answer.unwrap_or_else(|error| respond::error(&error, format()));
             response = respond::warn(response, &call.notes.take_warnings());
             response.extensions_mut().insert(Annotations(call.notes.take_annotations()));
             if let Some(warning) = &call.version.deprecated {
@@ -176,7 +178,8 @@ fn other(plane: &Plane, path: &str, query: &Query, headers: &HeaderMap) -> Resul
             for stored in &plane.store.everything().items {
                 *objects.entry(stored.key.resource.to_string()).or_default() += 1;
             }
-            let mut text = plane.metrics.text(&objects, plane.store.revision());
+            let seats = plane.flows.seats(&plane.store);
+            let mut text = plane.metrics.text(&objects, &seats, plane.store.revision());
             text.extend(plane.more_metrics.as_ref().map(|more| more()));
             Ok(respond::bytes(StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", text))
         }
@@ -218,7 +221,7 @@ fn backup(plane: &Plane, method: &Method) -> Result<Response<Body>> {
         return Err(ApiError::method_not_allowed(""));
     }
     let backup = plane.backup().map_err(|error| ApiError::internal(&error.to_string()))?;
-    Ok(respond::stream(futures::stream::iter(backup.into_chunks())))
+    Ok(respond::stream("application/json", futures::stream::iter(backup.into_chunks())))
 }
 
 fn version(version: &str) -> Value {
@@ -244,7 +247,10 @@ async fn resource(
     if let Some(kind) = call.resource.virtual_kind {
         return answered(call, kind, request, query, incoming);
     }
-    let output = Output::negotiate(&incoming.headers, Output::FORMS)?;
+    let output = match request.verb {
+        Verb::Watch => Output::negotiate_stream(&incoming.headers, offer(call))?,
+        _ => Output::negotiate(&incoming.headers, offer(call))?,
+    };
     let include = Include::parse(query.get("includeObject"));
     if !call.side.is_main() && !matches!(request.verb, Verb::Get | Verb::Update | Verb::Patch) {
         return Err(ApiError::method_not_allowed(""));
@@ -299,6 +305,11 @@ async fn resource(
     }
 }
 
+/// In which forms a resource can be sent. Custom resources have no protobuf form, but their scale has one.
+fn offer(call: &Call) -> Offer {
+    Offer::objects(!call.resource.is_custom() || matches!(call.side, Side::Scale))
+}
+
 /// Answers a post to a resource that keeps nothing.
 fn answered(
     call: &Call,
@@ -308,7 +319,7 @@ fn answered(
     incoming: &Incoming,
 ) -> Result<Response<Body>> {
     // There is nothing to list, so there are no tables.
-    let output = Output::negotiate(&incoming.headers, &[Form::Object])?;
+    let output = Output::negotiate(&incoming.headers, Offer::PLAIN)?;
     if !request.name.is_empty() && request.subresource.is_empty() {
         return Err(ApiError::no_such_path());
     }
@@ -330,7 +341,7 @@ async fn component_status(
     query: &Query,
     incoming: &Incoming,
 ) -> Result<Response<Body>> {
-    let output = Output::negotiate(&incoming.headers, Output::FORMS)?;
+    let output = Output::negotiate(&incoming.headers, offer(call))?;
     let include = Include::parse(query.get("includeObject"));
     match request.verb {
         Verb::Get if request.subresource.is_empty() => {

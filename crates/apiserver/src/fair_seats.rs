@@ -1,7 +1,8 @@
 //! Requests that are worked on at the same time, shared fairly between clients.
 //!
 //! A request that is worked on takes a seat, and the number of seats is fixed. A client that floods the server waits in its own
-//! queue: clients with waiting requests take turns, and one client never has more than half of the seats. Controllers and
+//! queue: clients with waiting requests take turns, and one client never has more than half of the seats. Requests have a
+//! priority level, which has no more seats than its share, and levels with waiting requests take turns. Controllers and
 //! administrators are exempt: they take no seat and never wait.
 
 use std::{
@@ -14,6 +15,15 @@ use tokio::sync::oneshot;
 /// A longer queue is searched for requests whose clients have gone.
 const MOST_UNCHECKED: usize = 64;
 
+/// The seats that requests of a priority level may have.
+#[derive(Clone, Debug)]
+pub(crate) struct Share {
+    /// The name of the level.
+    pub(crate) level: Arc<str>,
+    /// At least one.
+    pub(crate) seats: usize,
+}
+
 /// All seats.
 pub(crate) struct FairSeats {
     state: Mutex<State>,
@@ -24,42 +34,47 @@ struct State {
     free: usize,
     /// Seats of each client that has any.
     held: HashMap<Arc<str>, usize>,
+    /// Levels whose requests have seats or wait for them.
+    levels: HashMap<Arc<str>, Level>,
+    /// Whose turn it is: levels with waiting requests.
+    turns: VecDeque<Arc<str>>,
+}
+
+#[derive(Default)]
+struct Level {
+    held: usize,
+    /// As the last request knew it.
+    most: usize,
     /// Requests of each client that has no seat for them yet.
     waiting: HashMap<Arc<str>, VecDeque<oneshot::Sender<Seat>>>,
     /// Whose turn it is: clients with waiting requests.
     turns: VecDeque<Arc<str>>,
 }
 
+/// A client, and the level of its request.
+#[derive(Clone)]
+struct Owner {
+    client: Arc<str>,
+    level: Arc<str>,
+}
+
 /// A seat. Dropping it lets the next request have it.
 pub(crate) struct Seat {
     /// `None` once it has been given back.
-    owner: Option<(Arc<FairSeats>, Arc<str>)>,
+    owner: Option<(Arc<FairSeats>, Owner)>,
 }
 
 impl FairSeats {
     pub(crate) fn new(count: usize) -> Arc<Self> {
-        let (held, waiting, turns) = (HashMap::new(), HashMap::new(), VecDeque::new());
-        let state = Mutex::new(State { free: count, held, waiting, turns });
+        let (held, levels, turns) = (HashMap::new(), HashMap::new(), VecDeque::new());
+        let state = Mutex::new(State { free: count, held, levels, turns });
         Arc::new(Self { state, most_each: count.div_ceil(2) })
     }
 
     /// Waits for a seat.
-    pub(crate) async fn take(self: &Arc<Self>, client: &str) -> Seat {
+    pub(crate) async fn take(self: &Arc<Self>, client: &str, share: &Share) -> Seat {
         let (sender, receiver) = oneshot::channel();
-        {
-            let mut state = self.lock();
-            let client: Arc<str> = Arc::from(client);
-            let queue = state.waiting.entry(Arc::clone(&client)).or_default();
-            let is_first = queue.is_empty();
-            // Of requests whose client has gone meanwhile.
-            if queue.len() >= MOST_UNCHECKED {
-                queue.retain(|waiting| !waiting.is_closed());
-            }
-            queue.push_back(sender);
-            if is_first {
-                state.turns.push_back(client);
-            }
-        }
+        self.lock().queue(Arc::from(client), share, sender);
         self.hand_out();
         // A sender is dropped only with a seat in it, or together with the seats, when no request waits.
         receiver.await.unwrap_or(Seat { owner: None })
@@ -68,12 +83,12 @@ impl FairSeats {
     /// Gives free seats to those whose turn it is.
     fn hand_out(self: &Arc<Self>) {
         loop {
-            let Some((client, sender)) = self.lock().next(self.most_each) else { return };
-            let seat = Seat { owner: Some((Arc::clone(self), Arc::clone(&client))) };
+            let Some((owner, sender)) = self.lock().next(self.most_each) else { return };
+            let seat = Seat { owner: Some((Arc::clone(self), owner.clone())) };
             // A client that has gone needs no seat. Not dropped as it is: that would call this function again.
             if let Err(mut refused) = sender.send(seat) {
                 refused.owner = None;
-                self.lock().give_back(&client);
+                self.lock().give_back(&owner);
             }
         }
     }
@@ -85,42 +100,95 @@ impl FairSeats {
 }
 
 impl State {
-    /// The next client that may have a seat, which it holds from now on, and its request.
-    fn next(&mut self, most_each: usize) -> Option<(Arc<str>, oneshot::Sender<Seat>)> {
+    /// Lets a request wait for its turn.
+    fn queue(&mut self, client: Arc<str>, share: &Share, request: oneshot::Sender<Seat>) {
+        let level = self.levels.entry(Arc::clone(&share.level)).or_default();
+        level.most = share.seats.max(1);
+        let queue = level.waiting.entry(Arc::clone(&client)).or_default();
+        let is_first = queue.is_empty();
+        // Of requests whose client has gone meanwhile.
+        if queue.len() >= MOST_UNCHECKED {
+            queue.retain(|waiting| !waiting.is_closed());
+        }
+        queue.push_back(request);
+        if is_first {
+            if level.turns.is_empty() {
+                self.turns.push_back(Arc::clone(&share.level));
+            }
+            level.turns.push_back(client);
+        }
+    }
+
+    /// The next request that may have a seat, which its client holds from now on.
+    fn next(&mut self, most_each: usize) -> Option<(Owner, oneshot::Sender<Seat>)> {
         if self.free == 0 {
             return None;
         }
-        // At most two clients have half of the seats, so this looks at three.
-        let may_have = |client: &Arc<str>| self.held.get(client).is_none_or(|held| *held < most_each);
-        let turn = self.turns.iter().position(may_have)?;
-        let client = self.turns.remove(turn)?;
-        let queue = self.waiting.get_mut(&client)?;
-        let sender = queue.pop_front()?;
-        if queue.is_empty() {
-            self.waiting.remove(&client);
-        } else {
-            self.turns.push_back(Arc::clone(&client));
+        for turn in 0..self.turns.len() {
+            let name = Arc::clone(&self.turns[turn]);
+            let Some((client, request)) =
+                self.levels.get_mut(&name).and_then(|level| level.next(&self.held, most_each))
+            else {
+                continue;
+            };
+            self.turns.remove(turn);
+            if self.levels.get(&name).is_some_and(|level| !level.turns.is_empty()) {
+                self.turns.push_back(Arc::clone(&name));
+            }
+            self.free -= 1;
+            *self.held.entry(Arc::clone(&client)).or_default() += 1;
+            return Some((Owner { client, level: name }, request));
         }
-        self.free -= 1;
-        *self.held.entry(Arc::clone(&client)).or_default() += 1;
-        Some((client, sender))
+        None
     }
 
-    fn give_back(&mut self, client: &Arc<str>) {
+    fn give_back(&mut self, owner: &Owner) {
         self.free += 1;
-        if let Some(held) = self.held.get_mut(client) {
+        if let Some(held) = self.held.get_mut(&owner.client) {
             *held -= 1;
             if *held == 0 {
-                self.held.remove(client);
+                self.held.remove(&owner.client);
+            }
+        }
+        if let Some(level) = self.levels.get_mut(&owner.level) {
+            level.held -= 1;
+            if level.held == 0 && level.turns.is_empty() {
+                self.levels.remove(&owner.level);
             }
         }
     }
 }
 
+impl Level {
+    /// The next request that may have a seat, with its client.
+    fn next(
+        &mut self,
+        held: &HashMap<Arc<str>, usize>,
+        most_each: usize,
+    ) -> Option<(Arc<str>, oneshot::Sender<Seat>)> {
+        if self.held >= self.most {
+            return None;
+        }
+        // At most two clients have half of the seats, so this looks at three.
+        let may_have = |client: &Arc<str>| held.get(client).is_none_or(|held| *held < most_each);
+        let turn = self.turns.iter().position(may_have)?;
+        let client = self.turns.remove(turn)?;
+        let queue = self.waiting.get_mut(&client)?;
+        let request = queue.pop_front()?;
+        if queue.is_empty() {
+            self.waiting.remove(&client);
+        } else {
+            self.turns.push_back(Arc::clone(&client));
+        }
+        self.held += 1;
+        Some((client, request))
+    }
+}
+
 impl Drop for Seat {
     fn drop(&mut self) {
-        if let Some((seats, client)) = self.owner.take() {
-            seats.lock().give_back(&client);
+        if let Some((seats, owner)) = self.owner.take() {
+            seats.lock().give_back(&owner);
             seats.hand_out();
         }
     }
@@ -136,10 +204,23 @@ mod tests {
 
     type Taking<'a> = Pin<Box<dyn Future<Output = Seat> + 'a>>;
 
-    /// A request that has asked for a seat.
+    fn share(level: &str, seats: usize) -> Share {
+        Share { level: Arc::from(level), seats }
+    }
+
+    /// A request that has asked for a seat, of a level that may have all.
     async fn ask<'a>(seats: &'a Arc<FairSeats>, client: &'a str) -> (Taking<'a>, Option<Seat>) {
+        ask_in(seats, client, share("all", usize::MAX)).await
+    }
+
+    async fn ask_in<'a>(
+        seats: &'a Arc<FairSeats>,
+        client: &'a str,
+        share: Share,
+    ) -> (Taking<'a>, Option<Seat>) {
         // Without the budget of a task, which says now and then that nothing is there.
-        let mut taking: Taking<'a> = Box::pin(tokio::task::unconstrained(seats.take(client)));
+        let take = async move { seats.take(client, &share).await };
+        let mut taking: Taking<'a> = Box::pin(tokio::task::unconstrained(take));
         match poll!(&mut taking) {
             Poll::Ready(seat) => (taking, Some(seat)),
             Poll::Pending => (taking, None),
@@ -181,6 +262,40 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_level_has_no_more_than_its_share() {
+        let seats = FairSeats::new(8);
+        let (low, high) = (|| share("low", 2), || share("high", 6));
+        let mut held = Vec::new();
+        for client in ["a", "b"] {
+            held.push(ask_in(&seats, client, low()).await.1.expect("a seat"));
+        }
+        let (mut third, none) = ask_in(&seats, "c", low()).await;
+        assert!(none.is_none(), "of the same level, whichever client");
+        let mut others = Vec::new();
+        for client in ["a", "b", "c"] {
+            others.push(ask_in(&seats, client, high()).await.1.expect("other levels have theirs"));
+        }
+        others.clear();
+        assert!(poll!(&mut third).is_pending());
+        held.pop();
+        assert!(poll!(&mut third).is_ready());
+    }
+
+    #[tokio::test]
+    async fn levels_take_turns() {
+        let seats = FairSeats::new(1);
+        let (_, first) = ask_in(&seats, "a", share("low", 1)).await;
+        let (mut second, _) = ask_in(&seats, "b", share("low", 1)).await;
+        let (mut third, _) = ask_in(&seats, "c", share("low", 1)).await;
+        let (mut other, _) = ask_in(&seats, "d", share("high", 1)).await;
+        drop(first);
+        let Poll::Ready(seat) = poll!(&mut second) else { panic!("the first that waited") };
+        drop(seat);
+        assert!(poll!(&mut third).is_pending(), "it is the turn of the other level");
+        assert!(poll!(&mut other).is_ready());
+    }
+
+    #[tokio::test]
     async fn a_client_that_goes_leaves_its_seat_to_others() {
         let seats = FairSeats::new(1);
         let (_, held) = ask(&seats, "a").await;
@@ -211,6 +326,7 @@ mod tests {
     #[tokio::test]
     async fn every_order_ends_with_all_seats_free() {
         const CLIENTS: [&str; 3] = ["a", "b", "c"];
+        let level = |choice: usize| share(["low", "high"][choice], 1 + choice);
         for seed in 0_u64..500 {
             let (seats, mut dice) = (FairSeats::new(3), seed);
             let (mut held, mut waiting): (Vec<Seat>, Vec<Taking<'_>>) = (Vec::new(), Vec::new());
@@ -218,7 +334,7 @@ mod tests {
                 dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
                 let choice = (dice >> 33) as usize;
                 match choice % 4 {
-                    0 | 1 => match ask(&seats, CLIENTS[choice / 4 % 3]).await {
+                    0 | 1 => match ask_in(&seats, CLIENTS[choice / 4 % 3], level(choice / 12 % 2)).await {
                         (_, Some(seat)) => held.push(seat),
                         (taking, None) => waiting.push(taking),
                     },
@@ -228,7 +344,9 @@ mod tests {
                 }
                 waiting = those_still_waiting(waiting, &mut held).await;
                 assert!(held.len() <= 3, "seed {seed}");
-                assert_eq!(seats.lock().free, 3 - held.len(), "seed {seed}");
+                let state = seats.lock();
+                assert_eq!(state.free, 3 - held.len(), "seed {seed}");
+                assert!(state.levels.values().all(|level| level.held <= level.most), "seed {seed}");
             }
             while let Some(seat) = held.pop() {
                 drop(seat);
@@ -236,7 +354,7 @@ mod tests {
             }
             assert!(waiting.is_empty(), "seed {seed}: requests wait without end");
             let state = seats.lock();
-            assert_eq!((state.free, state.held.len(), state.waiting.len()), (3, 0, 0), "seed {seed}");
+            assert_eq!((state.free, state.held.len(), state.levels.len()), (3, 0, 0), "seed {seed}");
             assert!(state.turns.is_empty(), "seed {seed}");
         }
     }

@@ -17,7 +17,7 @@ use rustix::process::{Resource, getrlimit};
 
 use crate::{
     auth::{ANONYMOUS, MASTERS, User},
-    fair_seats::{FairSeats, Seat},
+    fair_seats::{FairSeats, Seat, Share},
     status::{ApiError, Result},
 };
 
@@ -237,8 +237,10 @@ impl Pass {
     }
 
     /// Waits until the request may be worked on. Not while its body is read: a slow client would keep others waiting.
-    pub(crate) async fn seat(&self) -> Option<Seat> {
-        if self.watches { None } else { Some(self.gate.seats.take(&self.who).await) }
+    /// Requests without a share need not wait.
+    pub(crate) async fn seat(&self, share: Option<&Share>) -> Option<Seat> {
+        let share = share.filter(|_| !self.watches)?;
+        Some(self.gate.seats.take(&self.who, share).await)
     }
 }
 

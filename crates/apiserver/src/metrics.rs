@@ -75,22 +75,37 @@ impl Metrics {
         Watching(Arc::clone(self))
     }
 
-    /// Everything, with how many objects there are of each resource, and the revision of the store.
-    pub(crate) fn text(&self, objects: &BTreeMap<String, usize>, revision: u64) -> String {
+    /// Everything, with how many objects there are of each resource, the seats of each priority level, and the revision of the
+    /// store.
+    pub(crate) fn text(
+        &self,
+        objects: &BTreeMap<String, usize>,
+        seats: &BTreeMap<String, usize>,
+        revision: u64,
+    ) -> String {
         let watches = Family::<[Label; 1], Gauge>::default();
         watches.get_or_create_owned(&[("verb", "watch".to_owned())]).set(self.watches.get());
-        let stored = Family::<[Label; 1], Gauge>::default();
-        for (resource, count) in objects {
-            let count = i64::try_from(*count).unwrap_or(i64::MAX);
-            stored.get_or_create_owned(&[("resource", resource.clone())]).set(count);
-        }
+        let counted = |label: &'static str, counts: &BTreeMap<String, usize>| {
+            let counted = Family::<[Label; 1], Gauge>::default();
+            for (name, count) in counts {
+                let count = i64::try_from(*count).unwrap_or(i64::MAX);
+                counted.get_or_create_owned(&[(label, name.clone())]).set(count);
+            }
+            counted
+        };
         // The library adds `_total` to counters and a full stop to each help.
         let mut registry = Registry::default();
         registry.register("apiserver_request", "Requests that were answered", self.requests.clone());
         let help = "How long requests took, but for watches";
         registry.register("apiserver_request_duration_seconds", help, self.durations.clone());
         registry.register("apiserver_longrunning_requests", "Watches that go on", watches);
-        registry.register("apiserver_resource_objects", "Objects in the store", stored);
+        registry.register("apiserver_resource_objects", "Objects in the store", counted("resource", objects));
+        let help = "Requests of a priority level that are worked on at the same time";
+        registry.register(
+            "apiserver_flowcontrol_nominal_limit_seats",
+            help,
+            counted("priority_level", seats),
+        );
         let help = "The last revision that was written";
         registry.register("apiserver_storage_revision", help, ConstGauge::new(revision));
         let mut open = String::new();
@@ -118,7 +133,8 @@ mod tests {
         metrics.note(labels("get", 404), Duration::from_secs(60));
         metrics.note(labels("watch", 200), Duration::from_secs(60));
         let watching = metrics.watch();
-        let text = metrics.text(&BTreeMap::from([("secrets".to_owned(), 7)]), 12);
+        let one = |name: &str, count| BTreeMap::from([(name.to_owned(), count)]);
+        let text = metrics.text(&one("secrets", 7), &one("catch-all", 32), 12);
         for line in [
             "apiserver_request_total{verb=\"get\",group=\"\",resource=\"secrets\",code=\"404\"} 1",
             "apiserver_request_duration_seconds_bucket{le=\"0.001\",verb=\"get\",group=\"\",resource=\"secrets\"} 0",
@@ -127,6 +143,7 @@ mod tests {
             "apiserver_request_duration_seconds_count{verb=\"get\",group=\"\",resource=\"secrets\"} 2",
             "apiserver_longrunning_requests{verb=\"watch\"} 1",
             "apiserver_resource_objects{resource=\"secrets\"} 7",
+            "apiserver_flowcontrol_nominal_limit_seats{priority_level=\"catch-all\"} 32",
             "apiserver_storage_revision 12",
         ] {
             assert!(text.lines().any(|found| found == line), "{line}\n{text}");
@@ -141,8 +158,7 @@ mod tests {
             );
         }
         drop(watching);
-        assert!(
-            metrics.text(&BTreeMap::new(), 12).contains("apiserver_longrunning_requests{verb=\"watch\"} 0")
-        );
+        let text = metrics.text(&BTreeMap::new(), &BTreeMap::new(), 12);
+        assert!(text.contains("apiserver_longrunning_requests{verb=\"watch\"} 0"));
     }
 }

@@ -12,7 +12,8 @@ use capstan_text::health::Check;
 use jiff::Timestamp;
 
 use crate::{
-    auth::User, certificates::authority::Authority, limits::Limits, restriction::Restriction, store::Storage,
+    audit_policy::AuditPolicy, auth::User, certificates::authority::Authority, limits::Limits,
+    restriction::Restriction, store::Storage,
 };
 
 /// Returns the current time. A simulation has its own clock.
@@ -47,9 +48,10 @@ pub struct Options {
     /// Addresses of the services that webhooks refer to: `namespace/name` to an `https` URL. The server has no
     /// cluster network in which it could resolve them.
     pub webhook_services: BTreeMap<String, String>,
-    /// File for the audit log: one line of JSON for each request, without values of objects, readable by its owner
-    /// only. `None` disables it.
+    /// File for the audit log: one line of JSON for each request, readable by its owner only. `None` disables it.
     pub audit_log: Option<PathBuf>,
+    /// How much is recorded of which request in the audit log. `None` records every request without bodies.
+    pub audit_policy: Option<AuditPolicy>,
     /// Files that are included in a backup, by their names in the backup.
     pub backup_files: BTreeMap<String, PathBuf>,
     /// Metrics of the process, served at `/metrics` together with those of the server.
@@ -75,6 +77,7 @@ impl Options {
             restrictions: Vec::new(),
             webhook_services: BTreeMap::new(),
             audit_log: None,
+            audit_policy: None,
             backup_files: BTreeMap::new(),
             more_metrics: None,
             event_ttl: Duration::from_secs(60 * 60),

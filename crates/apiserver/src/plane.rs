@@ -12,6 +12,7 @@ use jiff::Timestamp;
 use crate::{
     audit::Audit,
     auth::{User, authorize, revocation::Revocations, service_account::Issuer, token_keys::TokenKeys},
+    flow::Flows,
     limits::{Gate, Limits},
     listener_certificates::ListenerCertificates,
     metrics::Metrics,
@@ -53,6 +54,7 @@ pub(crate) struct Plane {
     pub(crate) policies: Policies<Validations>,
     pub(crate) mutating_policies: Policies<Mutations>,
     pub(crate) quotas: Quotas,
+    pub(crate) flows: Flows,
     pub(crate) audit: Option<Arc<Audit>>,
     backup_files: BTreeMap<String, PathBuf>,
 }
@@ -60,7 +62,8 @@ pub(crate) struct Plane {
 impl Plane {
     pub(crate) fn open(options: Options) -> Result<Self, StartError> {
         // Before the store: who cannot tell what happens should not begin.
-        let audit = options.audit_log.as_deref().map(Audit::open).transpose().map_err(StartError::Audit)?;
+        let audit = options.audit_log.as_deref().map(|path| Audit::open(path, options.audit_policy.clone()));
+        let audit = audit.transpose().map_err(StartError::Audit)?;
         let opened = Store::open(&options.storage, options.history)?;
         let definitions = GroupResource::new(DEFINITIONS.0, DEFINITIONS.1);
         let mut registry = Registry::built_in();
@@ -87,6 +90,7 @@ impl Plane {
             ..
         } = options;
         backup_files.extend(backup::own_files(&options.storage));
+        let flows = Flows::new(&store, limits.seats);
         let (policies, mutating_policies) = (Policies::new(&store), Policies::new(&store));
         Ok(Self {
             store,
@@ -107,6 +111,7 @@ impl Plane {
             policies,
             mutating_policies,
             quotas: Quotas::default(),
+            flows,
             audit: audit.map(Arc::new),
             backup_files,
         })

@@ -6,18 +6,21 @@ use bytes::Bytes;
 use futures::{Stream, StreamExt};
 use http::{HeaderValue, Response, StatusCode, header};
 use http_body::Frame;
-use http_body_util::{BodyExt, Full, StreamBody, combinators::UnsyncBoxBody};
+use http_body_util::{BodyExt, Full, StreamBody};
 use serde_json::{Value, json};
 
 use crate::{
     call::{Call, Representation},
+    protobuf,
     request::negotiate::{Form, Format, Output},
     status::ApiError,
     table::{self, Include},
 };
 
-/// The body of every response.
-pub type Body = UnsyncBoxBody<Bytes, Infallible>;
+/// The media type of objects in protobuf.
+pub(crate) const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
+
+pub(crate) use crate::response_body::Body;
 
 pub(crate) fn bytes(code: StatusCode, content_type: &'static str, body: impl Into<Bytes>) -> Response<Body> {
     let mut response = Response::new(Full::new(body.into()).boxed_unsync());
@@ -33,14 +36,18 @@ pub(crate) fn value(code: StatusCode, value: &Value, format: Format) -> Response
         Format::Json => bytes(code, "application/json", value.to_string()),
         Format::Yaml => match serde_saphyr::to_string(value) {
             Ok(text) => bytes(code, "application/yaml", text),
-            Err(error) => self::error(&ApiError::internal(&error.to_string())),
+            Err(error) => self::error(&ApiError::internal(&error.to_string()), Format::Json),
+        },
+        Format::Protobuf => match protobuf::encode(value) {
+            Ok(encoded) => bytes(code, PROTOBUF, encoded),
+            Err(error) => self::error(&ApiError::internal(&error.to_string()), Format::Json),
         },
     }
 }
 
-pub(crate) fn error(error: &ApiError) -> Response<Body> {
+pub(crate) fn error(error: &ApiError, format: Format) -> Response<Body> {
     let status = error.to_status();
-    let mut response = value(error.code(), &status, Format::Json);
+    let mut response = value(error.code(), &status, format);
     if let Some(seconds) = status["details"]["retryAfterSeconds"].as_u64() {
         response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
     }
@@ -71,12 +78,15 @@ pub(crate) fn object(
     value(code, &shown, output.format)
 }
 
-/// A stream of what is JSON, or lines of it.
-pub(crate) fn stream(lines: impl Stream<Item = Bytes> + Send + 'static) -> Response<Body> {
+/// A response in pieces.
+pub(crate) fn stream(
+    content_type: &'static str,
+    lines: impl Stream<Item = Bytes> + Send + 'static,
+) -> Response<Body> {
     let frames = lines.map(|line| Ok::<_, Infallible>(Frame::data(line)));
     let mut response = Response::new(StreamBody::new(frames).boxed_unsync());
     let headers = response.headers_mut();
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
     response
 }

@@ -31,13 +31,13 @@ use crate::{
     authentication, bootstrap,
     certificates::authority::Signer,
     controllers::{
-        api_services, certificate_cleaner, certificate_signer, crd_deletion, event_cleaner, gc,
+        api_services, certificate_cleaner, certificate_signer, crd_deletion, event_cleaner, flow_schemas, gc,
         kubernetes_service, namespace, policy_status, resource_quota,
     },
     cpu_time::{Charged, ChargedBody},
     options::Options,
     plane::Plane,
-    request::Head,
+    request::{Head, negotiate::Format},
     respond,
     sender::Sender,
     service::{self, InProcess},
@@ -88,6 +88,7 @@ impl ApiServer {
         tasks.spawn(crd_deletion::run(Arc::clone(&plane), stopping.clone()));
         tasks.spawn(api_services::run(Arc::clone(&plane), stopping.clone()));
         tasks.spawn(policy_status::run(Arc::clone(&plane), stopping.clone()));
+        tasks.spawn(flow_schemas::run(Arc::clone(&plane), stopping.clone()));
         tasks.spawn(resource_quota::run(Arc::clone(&plane), stopping.clone()));
         tasks.spawn(certificate_cleaner::run(Arc::clone(&plane), stopping.clone()));
         tasks.spawn(event_cleaner::run(Arc::clone(&plane), event_ttl, stopping.clone()));
@@ -278,7 +279,7 @@ async fn http<S>(
                     response.map(|body| ChargedBody { body, sender }.boxed_unsync())
                 }
                 Err(Rejected::Unauthenticated(_)) if !plane.gate.may_fail(address, Instant::now()) => {
-                    respond::error(&ApiError::too_many_requests())
+                    respond::error(&ApiError::too_many_requests(), Format::Json)
                 }
                 Err(Rejected::Unauthenticated(error) | Rejected::OverLimit(error)) => {
                     let (user, address) = (User::unknown(), Some(address));

@@ -18,12 +18,12 @@ use tracing::Instrument;
 use uuid::Uuid;
 
 use crate::{
-    audit::Entry,
-    auth::{User, impersonate},
+    auth::{User, impersonate, rule::Access},
     dispatch::{self, Annotations},
+    flow::Classification,
     metrics::Labels,
     plane::Plane,
-    request::{Head, RequestInfo},
+    request::{Head, RequestInfo, negotiate::Format},
     respond::{self, Body},
     sender::Sender,
     status::{ApiError, Result},
@@ -80,27 +80,40 @@ where
     let guard = guarded(plane, sender, &head);
     let id = Uuid::new_v4().to_string();
     let acting = impersonate::user(&plane.store, sender.user.clone(), &head.parts.headers);
-    let entry = plane
-        .audit
-        .as_ref()
-        .map(|audit| (audit, Entry::new(&id, sender, acting.as_ref().ok(), &head, plane.now())));
-    let body = Unread { body, pass: sender.pass.as_ref(), stall_timeout: plane.limits.stall_timeout };
+    let entry = plane.audit.as_ref().and_then(|audit| {
+        let entry = audit.entry(&id, sender, acting.as_ref().ok(), &head, plane.now())?;
+        Some((audit, entry))
+    });
+    if let Some((audit, entry)) = &entry {
+        entry.received(audit).await;
+    }
+    let record = entry.as_ref().and_then(|(_, entry)| entry.body());
+    let class = acting.as_ref().ok().and_then(|user| classified(plane, user, &head));
+    let share = class.as_ref().and_then(Classification::share);
+    let stall_timeout = plane.limits.stall_timeout;
+    let body = Unread { body, pass: sender.pass.as_ref(), share, record: record.as_deref(), stall_timeout };
+    let format = Format::of_errors(&head.parts.headers);
     let mut response = match acting {
         // What is logged on the way can be told from other requests, and found again by the `audit-id` of the answer.
         Ok(user) => {
             let span = tracing::debug_span!("request", id);
             dispatch::handle(plane, user, head, body, shutdown).instrument(span).await
         }
-        Err(error) => respond::error(&error),
+        Err(error) => respond::error(&error, format),
     };
     dispatch::audit(&mut response, &id);
+    if let Some(class) = class {
+        class.note(response.headers_mut());
+    }
     let code = response.status().as_u16();
     tracing::debug!(id, verb, group, resource, code, user = sender.user.name, took = ?started.elapsed(), "answered");
     plane.metrics.note(Labels { verb, group, resource, code }, started.elapsed());
     let ending = match entry {
         Some((audit, mut entry)) => {
+            let watching = verb == "watch" && code == 200;
             entry.annotate(&response.extensions_mut().remove::<Annotations>().unwrap_or_default().0);
-            entry.answered(&plane.clock, audit, code, verb == "watch" && code == 200).await
+            response = entry.add_objects(response, watching).await;
+            entry.answered(&plane.clock, audit, code, watching).await
         }
         None => None,
     };
@@ -113,6 +126,17 @@ where
         Some(guard) if code == 200 => response
             .map(|body| StreamBody::new(BodyStream::new(body).take_until(guard.until_lost())).boxed_unsync()),
         _ => response,
+    }
+}
+
+/// What priority and fairness make of a request.
+fn classified(plane: &Plane, user: &User, head: &Head) -> Option<Classification> {
+    match head.info.as_ref()? {
+        RequestInfo::Resource(request) => plane.flows.classify(&plane.store, user, &request.access()),
+        RequestInfo::Other => {
+            let (verb, path) = (head.parts.method.as_str().to_lowercase(), head.parts.uri.path());
+            plane.flows.classify(&plane.store, user, &Access::Path { verb: &verb, path })
+        }
     }
 }
 
@@ -138,10 +162,12 @@ pub(crate) async fn refuse(
     error: &ApiError,
 ) -> Response<Body> {
     let id = Uuid::new_v4().to_string();
-    let mut response = respond::error(error);
+    let mut response = respond::error(error, Format::of_errors(&head.parts.headers));
     dispatch::audit(&mut response, &id);
-    if let Some(audit) = &plane.audit {
-        let entry = Entry::new(&id, sender, None, head, plane.now());
+    if let Some(audit) = &plane.audit
+        && let Some(entry) = audit.entry(&id, sender, None, head, plane.now())
+    {
+        entry.received(audit).await;
         entry.answered(&plane.clock, audit, response.status().as_u16(), false).await;
     }
     response

@@ -1,4 +1,4 @@
-//! The audit log: who asked for what, and nothing of what was in it.
+//! The audit log: who asked for what, and nothing of what was in it unless a policy asks for it.
 
 mod support;
 
@@ -6,11 +6,11 @@ use std::os::unix::fs::PermissionsExt as _;
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use bytes::Bytes;
-use capstan_apiserver::{Options, Storage, User};
+use capstan_apiserver::{AuditPolicy, Options, Storage, User};
 use http::Request;
 use http_body_util::Full;
 use serde_json::{Value, json};
-use support::{TestPlane, eventually};
+use support::{MAPS, TestPlane, eventually, map};
 use tower_service::Service as _;
 
 const VALUE: &str = "planted-7b20aa";
@@ -89,4 +89,86 @@ async fn everything_is_noted_and_no_value_is() {
     let acting = events.iter().find(|event| event["userAgent"] == "somebody/1").unwrap();
     assert_eq!(acting["impersonatedUser"]["username"], "jane");
     assert_eq!(acting["responseStatus"]["code"], 403);
+}
+
+const POLICY: &str = "
+apiVersion: audit.k8s.io/v1
+kind: Policy
+omitManagedFields: true
+omitStages: [ResponseStarted]
+rules:
+- {level: None, users: [robot]}
+- {level: Metadata, resources: [{resources: [secrets]}]}
+- {level: RequestResponse, resources: [{resources: [configmaps]}], omitStages: [RequestReceived]}
+- {level: RequestResponse, nonResourceURLs: [/capstan/*]}
+- {level: Request, verbs: [create]}
+";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_policy_selects_what_is_recorded() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("audit.log");
+    let mut options = Options::new(Storage::Memory);
+    options.audit_log = Some(path.clone());
+    options.audit_policy = Some(AuditPolicy::parse(POLICY).unwrap());
+    let plane = TestPlane::open(options).await;
+    let admin = &plane.admin;
+    let secret = json!({"metadata": {"name": "s"}, "stringData": {"k": VALUE}});
+    admin.make(SECRETS, &secret).await;
+    admin.make(MAPS, &map("m")).await;
+    admin.merge(&format!("{MAPS}/m"), &json!({"data": {"l": "patched"}})).await;
+    let mut large = map("large");
+    large["data"]["k"] = "x".repeat(200_000).into();
+    admin.make(MAPS, &large).await;
+    admin.get("/capstan/v1/backup").await;
+    admin.get("/version").await;
+    admin.make("/api/v1/namespaces", &json!({"metadata": {"name": "n"}})).await;
+    plane.caller(User::new("robot", ["x"])).get(MAPS).await;
+    let mut watch = admin.watch(&format!("{MAPS}?watch=true")).await;
+    watch.next().await.unwrap();
+    drop(watch);
+    let text = || std::fs::read_to_string(&path).unwrap();
+    eventually("the end of the watch is written", || async { text().contains("\"watch\"") }).await;
+    plane.server.shutdown().await;
+
+    let text = text();
+    assert!(
+        !text.contains(VALUE) && !text.contains(&STANDARD.encode(VALUE)) && !text.contains("robot"),
+        "{text}"
+    );
+    let events: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let find = |verb: &str, resource: &str, name: Option<&str>| -> Vec<&Value> {
+        let is_one = |event: &&Value| {
+            event["verb"] == verb
+                && event["objectRef"]["resource"] == resource
+                && name.is_none_or(|name| event["requestObject"]["metadata"]["name"] == name)
+        };
+        events.iter().filter(is_one).collect()
+    };
+    let stages = |events: &[&Value]| -> Vec<String> {
+        events.iter().map(|event| event["stage"].as_str().unwrap().to_owned()).collect()
+    };
+    let secrets = find("create", "secrets", None);
+    assert_eq!(stages(&secrets), ["RequestReceived", "ResponseComplete"]);
+    assert!(secrets.iter().all(|event| event["level"] == "Metadata" && event["requestObject"].is_null()));
+    let [created] = find("create", "configmaps", Some("m"))[..] else { panic!("{text}") };
+    assert_eq!((&created["level"], &created["requestObject"]), (&json!("RequestResponse"), &map("m")));
+    assert_eq!(created["responseObject"]["data"], json!({"k": "v"}));
+    assert_eq!(created["responseObject"]["metadata"]["managedFields"], Value::Null);
+    let [patched] = find("patch", "configmaps", None)[..] else { panic!("{text}") };
+    assert_eq!(patched["requestObject"], json!({"data": {"l": "patched"}}));
+    assert_eq!(patched["responseObject"]["data"]["l"], "patched");
+    let truncated = find("create", "configmaps", None);
+    let truncated = truncated.iter().find(|event| event["requestObject"].is_null()).unwrap();
+    assert_eq!(truncated["annotations"]["audit.k8s.io/truncated"], "true");
+    assert_eq!(truncated["responseObject"], Value::Null);
+    let backup: Vec<&Value> =
+        events.iter().filter(|event| event["requestURI"] == "/capstan/v1/backup").collect();
+    assert_eq!(stages(&backup), ["RequestReceived", "ResponseComplete"]);
+    assert!(backup.iter().all(|event| event["responseObject"].is_null()));
+    assert!(!events.iter().any(|event| event["requestURI"] == "/version"), "no rule is about it");
+    let namespaces = find("create", "namespaces", Some("n"));
+    assert_eq!(stages(&namespaces), ["ResponseComplete"], "bodies are known at the end");
+    assert_eq!(namespaces[0]["responseObject"], Value::Null);
+    assert_eq!(stages(&find("watch", "configmaps", None)), ["ResponseComplete"]);
 }

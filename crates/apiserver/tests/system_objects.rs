@@ -481,7 +481,7 @@ async fn cron_jobs_are_stored() {
 }
 
 #[tokio::test]
-async fn flow_control_is_stored() {
+async fn flow_control_is_defaulted_and_shown() {
     let plane = TestPlane::start().await;
     let root = "/apis/flowcontrol.apiserver.k8s.io/v1";
     let changes = [
@@ -492,7 +492,9 @@ async fn flow_control_is_stored() {
         for name in ["exempt", "catch-all"] {
             let path = format!("{root}/{resource}/{name}");
             let (code, object) = plane.admin.get(&path).await;
-            assert_eq!((code, &object["status"]), (200, &json!({})), "{object}");
+            assert_eq!(code, 200, "{object}");
+            let conditions = object.pointer("/status/conditions/0/status");
+            assert_eq!(conditions, (*resource == "flowschemas").then_some(&json!("False")), "{object}");
             assert_eq!(plane.admin.merge(&path, change).await.0, 422, "{resource}/{name} does not change");
         }
     }
@@ -502,8 +504,11 @@ async fn flow_control_is_stored() {
     });
     let made = plane.admin.make(&format!("{root}/flowschemas"), &schema).await;
     assert_eq!(made["spec"]["matchingPrecedence"], 1000);
-    let row = [json!("a"), "exempt".into(), 1000.into(), "<none>".into(), "?".into()];
-    assert_eq!(first_row(&plane, &format!("{root}/flowschemas")).await, row);
+    let row = [json!("a"), "exempt".into(), 1000.into(), "<none>".into(), "False".into()];
+    eventually("the condition is set", || async {
+        first_row(&plane, &format!("{root}/flowschemas")).await == row
+    })
+    .await;
     let level = ["catch-all", "Limited"].map(Value::from).into_iter().chain([5.into()]);
     let level: Vec<Value> = level.chain(["<none>"; 3].map(Value::from)).collect();
     assert_eq!(first_row(&plane, &format!("{root}/prioritylevelconfigurations")).await, level);

@@ -252,6 +252,10 @@ pub(crate) struct UpArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) audit_log: Option<PathBuf>,
 
+    /// Audit policy (audit.k8s.io/v1): which requests the audit log records, and with which content
+    #[arg(long, value_name = "FILE", requires = "audit_log")]
+    pub(crate) audit_policy_file: Option<PathBuf>,
+
     /// Resume the controllers after `capstan restore`, now and for all later starts
     #[arg(long)]
     pub(crate) resume_after_restore: bool,
@@ -475,6 +479,8 @@ pub(crate) enum Format {
     Yaml,
     /// One JSON List
     Json,
+    /// One JSON object on each line
+    JsonLines,
     /// Names, one per line
     Name,
 }

@@ -6,14 +6,18 @@ use anyhow::{Context, Result, bail, ensure};
 use capstan_artifacts::{Addition, Entry, Folder};
 
 use crate::args::{AddArtifactArgs, ArtifactsFolderArgs, ArtifactsVerb, ListFormat};
+use crate::progress::waiting_blocked;
 use crate::terminal::{columns, padded};
 use crate::up;
 
-pub(crate) fn run(verb: &ArtifactsVerb) -> Result<()> {
+pub(crate) async fn run(verb: ArtifactsVerb) -> Result<()> {
     match verb {
-        ArtifactsVerb::Add(args) => add(args),
+        ArtifactsVerb::Add(args) => waiting_blocked("copying the file", move || add(&args)).await,
         ArtifactsVerb::List(args) => list(&folder(&args.folder)?, args.output),
-        ArtifactsVerb::Verify(args) => verify(&folder(args)?),
+        ArtifactsVerb::Verify(args) => {
+            let folder = folder(&args)?;
+            waiting_blocked("computing digests", move || verify(&folder)).await
+        }
     }
 }
 

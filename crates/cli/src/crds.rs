@@ -33,6 +33,7 @@ fn print(crds: &[CustomResourceDefinition], format: Format, out: &mut impl Write
             }
         }
         Format::Json => writeln!(out, "{}", crd::to_json_list(crds)?)?,
+        Format::JsonLines => write!(out, "{}", crd::to_json_lines(crds)?)?,
         Format::Name => {
             for crd in crds {
                 writeln!(out, "{}", crd::name(crd))?;

@@ -4,6 +4,7 @@
 //! the whole process, because a process has one terminal: a function that knows the current step replaces the text of
 //! its caller.
 
+use anyhow::{Context as _, Result};
 use std::future::Future;
 use std::io::{IsTerminal as _, Write as _};
 use std::sync::{Mutex, PoisonError};
@@ -43,6 +44,14 @@ pub(crate) fn waiting<T>(what: impl Into<String>, work: impl Future<Output = T>)
             write(&line(&doing, started.elapsed(), is_terminal));
         }
     }
+}
+
+/// Runs `work`, which blocks its thread, as [`waiting`] does.
+pub(crate) async fn waiting_blocked<T: Send + 'static>(
+    what: &str,
+    work: impl FnOnce() -> Result<T> + Send + 'static,
+) -> Result<T> {
+    waiting(what, tokio::task::spawn_blocking(work)).await.context("the command ended early")?
 }
 
 /// When the next line is due, with so many shown.

@@ -1,4 +1,4 @@
-//! The one way in which controllers delete objects: the very object that was looked at, and with grounds.
+//! The only way in which controllers delete objects: exactly the object that was read, and with grounds.
 //!
 //! Clippy refuses [`Api::delete`] everywhere else in the crates that reconcile (`clippy.toml` of each). So whoever
 //! deletes must say on which [`Grounds`], and for what was observed there are none while it is unknown.

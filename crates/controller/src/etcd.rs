@@ -1,4 +1,4 @@
-//! The members of a workload cluster's etcd, as whoever adds and removes control plane machines sees them.
+//! The members of a workload cluster's etcd, for the controller that adds and removes control plane machines.
 //!
 //! A trait, because a simulated cluster has a simulated etcd. What is to be done about members is not decided here.
 
@@ -33,7 +33,7 @@ impl std::fmt::Debug for Access {
 
 /// Requests to the etcd of a workload cluster.
 pub trait Etcd: Send + Sync + 'static {
-    /// The members. An error means that nobody knows: no quorum, or no way there.
+    /// The members. An error means that they are unknown: etcd has no quorum or cannot be reached.
     fn members<'a>(&'a self, access: &'a Access) -> BoxFuture<'a, Result<Members>>;
 
     /// Has another member lead. Asked of the one that leads.

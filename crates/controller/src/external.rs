@@ -1,8 +1,8 @@
-//! Objects of somebody else's kind, found by the contract.
+//! Objects of other providers' kinds, read by the contract.
 //!
-//! A reference names group, kind and name. Which version to read is said by a label on the CRD, so that a
-//! provider can move on to a new version without anybody rewriting references. Reading a kind for the first time
-//! also starts watching it: owners hear of changes through [`Externals::changes`].
+//! A reference names group, kind and name. A label of the CRD names the version, so a provider can introduce a new version
+//! without a change of references. The first read of a kind also starts a watch: [`Externals::changes`] sends changes to the
+//! owners of the objects.
 
 use capstan_api::meta::ContractVersionedObjectReference;
 use capstan_text::api_version;
@@ -42,7 +42,7 @@ struct Owner {
 pub struct Externals {
     client: Client,
     scope: Scope,
-    /// Where objects are read from memory, if they are.
+    /// The caches, if objects are read from caches.
     memory: Option<Caches>,
     /// A CRD is read again after this time.
     read_again: Duration,
@@ -59,13 +59,13 @@ struct Shared {
 #[derive(Clone)]
 struct ExternalKind {
     resource: ApiResource,
-    /// Its objects in memory, if they are kept there.
+    /// Its cached objects, if they are cached.
     objects: Option<Cache<DynamicObject>>,
-    /// When its CRD was read: a provider may move on to another version.
+    /// When its CRD was read: a provider may have introduced another version since.
     read: Instant,
-    /// Tells owners of changes. Ended when the kind is read in another version: no client may watch one that is not
-    /// served for ever.
-    telling: AbortHandle,
+    /// The task that sends changes to owners. It is aborted when the kind is read in another version: a watch of a version that
+    /// is no longer served would be retried for ever.
+    notifier: AbortHandle,
 }
 
 impl Externals {
@@ -111,14 +111,14 @@ impl Externals {
         if let Some(found) = kind.objects.as_ref().and_then(|objects| objects.now(&key)) {
             return Ok(Some(found.as_ref().clone()));
         }
-        // One that is not in memory may be too new for that, or outside of what is watched.
+        // An object that is not cached may be too new, or outside of the scope of the watch.
         let ask = async |resource: &ApiResource| {
             let api: Api<DynamicObject> = Api::namespaced_with(self.client.clone(), namespace, resource);
             api.get(&reference.name).await
         };
         let mut answer = ask(&kind.resource).await;
         if answer.as_ref().is_err_and(is_about_no_object) {
-            // The version may not be served any more, which does not mean that the object is gone.
+            // The version may no longer be served, which does not mean that the object is deleted.
             let read = self.read(&reference.api_group, &reference.kind).await?;
             if read.resource != kind.resource {
                 answer = ask(&read.resource).await;
@@ -126,7 +126,7 @@ impl Externals {
         }
         let is_unserved = answer.as_ref().is_err_and(is_about_no_object);
         match answer {
-            // An object of a version that the API server does not serve is not known to be gone.
+            // If the API server does not serve the version, it is unknown whether the object exists.
             Err(kube::Error::Api(status)) if status.is_not_found() && !is_unserved => Ok(None),
             answer => answer
                 .map(Some)
@@ -183,7 +183,7 @@ impl Externals {
             let mut kinds = lock(&self.shared.kinds);
             match kinds.get_mut(&key) {
                 Some(known) if known.read.elapsed() < self.read_again => return Ok(known.clone()),
-                // One caller reads the CRD again; the others go on with what is known.
+                // One caller reads the CRD again; the others continue with the known version.
                 Some(known) => Some(std::mem::replace(&mut known.read, Instant::now())),
                 None => None,
             }
@@ -197,7 +197,7 @@ impl Externals {
         read
     }
 
-    /// Reads the CRD of a kind, and watches the kind if that is not done in this version.
+    /// Reads the CRD of a kind, and starts a watch unless this version is watched already.
     async fn read(&self, group: &str, kind: &str) -> Result<ExternalKind> {
         let plural = plural(kind);
         let name = format!("{plural}.{group}");
@@ -219,8 +219,8 @@ impl Externals {
         let key = (group.to_owned(), kind.to_owned());
         let mut kinds = lock(&self.shared.kinds);
         let known = kinds.get(&key).cloned();
-        let (objects, telling) = match known {
-            Some(known) if known.resource == resource => (known.objects, known.telling),
+        let (objects, notifier) = match known {
+            Some(known) if known.resource == resource => (known.objects, known.notifier),
             known => {
                 if let Some(former) = known {
                     tracing::info!(
@@ -229,22 +229,22 @@ impl Externals {
                         to = version,
                         "reads another version"
                     );
-                    former.telling.abort();
+                    former.notifier.abort();
                 }
                 self.watch(&resource)
             }
         };
-        let kind = ExternalKind { resource, objects, read: Instant::now(), telling };
+        let kind = ExternalKind { resource, objects, read: Instant::now(), notifier };
         kinds.insert(key, kind.clone());
         Ok(kind)
     }
 
-    /// Watches a kind: whole objects where they are read from memory, and otherwise who owns them.
+    /// Watches a kind: whole objects if they are read from the cache, otherwise their owner references only.
     fn watch(&self, resource: &ApiResource) -> (Option<Cache<DynamicObject>>, AbortHandle) {
         if let Some(memory) = &self.memory {
             let objects = memory.of_external(&self.scope, resource);
-            let telling = self.tell_owners(&objects);
-            return (Some(objects), telling);
+            let notifier = self.tell_owners(&objects);
+            return (Some(objects), notifier);
         }
         let api: Api<PartialObjectMeta<DynamicObject>> = self.scope.api_of(&self.client, resource);
         (None, self.tell_owners(&Cache::watching(api, watcher::Config::default(), &resource.kind)))
@@ -279,7 +279,7 @@ impl Externals {
     }
 }
 
-/// Whether an answer says that something is not there, and not that it is an object: nothing is served at the path.
+/// Whether a 404 response is about the path and not about an object: the API server serves nothing at the path.
 fn is_about_no_object(error: &kube::Error) -> bool {
     let kube::Error::Api(status) = error else { return false };
     status.code == 404 && status.details.as_ref().is_none_or(|details| details.name.is_empty())
@@ -295,7 +295,7 @@ fn contract_version(labels: &std::collections::BTreeMap<String, String>) -> Opti
         .map(str::to_owned)
 }
 
-/// The plural that the contract derives from a kind. A CRD with another one cannot be found by anybody.
+/// The plural that the contract derives from a kind. No client finds a CRD with another plural.
 fn plural(kind: &str) -> String {
     let kind = kind.to_ascii_lowercase();
     match kind.as_bytes() {
@@ -306,7 +306,7 @@ fn plural(kind: &str) -> String {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    // What is inside is a cache: a panic elsewhere has not broken it.
+    // The content is a cache: a panic elsewhere leaves it usable.
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 

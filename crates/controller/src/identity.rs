@@ -1,6 +1,6 @@
 //! The identity of a machine: a random value that is given once and outlives names, UIDs and status.
 //!
-//! It stands on the machine's bootstrap config. Plans and reports are bound to it, so that a host that becomes
+//! It is an annotation of the machine's bootstrap config. Plans and reports are bound to it, so that a host that becomes
 //! another machine never obeys or answers for its former life.
 
 use kube::ResourceExt;

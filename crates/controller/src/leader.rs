@@ -1,8 +1,9 @@
-//! One of several replicas works; the others wait until it is gone.
+//! Leader election: one of several replicas runs the controllers, and the others wait.
 //!
-//! Who works is written in a Lease, by compare and swap. Whoever holds it renews it; another one takes it when it was
-//! not renewed for as long as it says, by the taker's own clock: clocks of two machines are never compared. The holder
-//! gives up well before that, so that there is a time in which nobody works, and never one in which two do.
+//! The leader is recorded in a Lease, which is written by compare and swap. The leader renews the Lease. Another candidate
+//! acquires it when it was not renewed for the duration that it names, measured by the candidate's own clock: clocks of two
+//! machines are never compared. The leader stops well before that, so there may be a time without a leader, but never two
+//! leaders.
 
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
@@ -43,13 +44,13 @@ pub struct Candidate {
     name: String,
     identity: String,
     times: Times,
-    /// The Lease as it was last seen, and since when it has been so.
+    /// The Lease as it was read last, and since when it has not changed.
     seen: Option<(Lease, Instant)>,
-    /// When the last attempt began that ended with the Lease in our name: it may be that old.
+    /// Start of the last attempt that acquired or renewed the Lease: the renewal may be that old.
     renewed: Instant,
 }
 
-/// What is to be done about a Lease.
+/// The next action of a candidate.
 #[derive(Clone, Debug, PartialEq)]
 enum LeaseAction {
     /// There is no Lease: create it.
@@ -66,7 +67,7 @@ impl Candidate {
         Self {
             leases: Api::namespaced(client, namespace),
             name: name.to_owned(),
-            // Another one after each start: what an earlier life was doing has ended with it.
+            // A new identity after each start: the controllers of the earlier process have ended.
             identity: format!("{host}_{}{}", names::random_suffix(), names::random_suffix()),
             times,
             seen: None,
@@ -113,7 +114,7 @@ impl Candidate {
                 Ok(Ok(true)) => {}
                 Ok(Ok(false)) => {
                     let holder = self.seen.as_ref().and_then(|(lease, _)| holder(lease));
-                    // Somebody wrote to it in the same moment, but did not take it: once more.
+                    // Another client changed the Lease without acquiring it: try again.
                     if holder != Some(self.identity.as_str()) {
                         return match holder {
                             Some(holder) => format!("it is held by {holder}"),
@@ -142,7 +143,7 @@ impl Candidate {
         self.leases.replace(&self.name, &PostParams::default(), &lease).await.map(|_| ()).doing(doing)
     }
 
-    /// Makes, takes or renews the Lease if it may, and says whether it holds it now.
+    /// Creates, acquires or renews the Lease if allowed. Returns whether this candidate holds it.
     async fn attempt(&mut self) -> Result<bool> {
         let name = self.name.clone();
         let doing = |what: &str| format!("cannot {what} Lease {name}");
@@ -163,7 +164,7 @@ impl Candidate {
             _ => return Ok(false),
         };
         match written {
-            // Somebody was faster.
+            // Another candidate was faster.
             Err(kube::Error::Api(status)) if status.code == 409 => Ok(false),
             written => {
                 let lease = written.doing(|| doing("write"))?;
@@ -174,7 +175,7 @@ impl Candidate {
         }
     }
 
-    /// How long the Lease has been as it is.
+    /// The time since the last change of the Lease.
     fn note(&mut self, found: Option<&Lease>) -> Duration {
         let Some(found) = found else {
             self.seen = None;
@@ -198,7 +199,7 @@ fn holder(lease: &Lease) -> Option<&str> {
     lease.spec.as_ref()?.holder_identity.as_deref().filter(|holder| !holder.is_empty())
 }
 
-/// What `me` may do about a Lease that has not changed for so long.
+/// What `me` may do about a Lease that has not changed for this time.
 fn decide(
     lease: Option<&Lease>,
     me: &str,

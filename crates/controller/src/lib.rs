@@ -1,19 +1,22 @@
 //! What every controller of Capstan shares.
 //!
-//! What lives here: writing an object back with conditions ([`patch`]), at once or a little later (`telling`), finalizers and owners, the pause, looking
-//! an object of somebody else's kind up by the contract ([`external`]), connections to workload clusters
-//! ([`remote`]), what etcd is asked ([`etcd`]), moving pods off a Node ([`drain`]), where plans and reports stand
-//! ([`plans`]), what is known and what is not ([`knowledge`]), deleting objects ([`destroy`]), whether another host is free ([`spare`]), which plane this is
-//! ([`plane`]), names ([`names`]), errors ([`Error`]), the loop that runs a reconciler ([`run`]) and the
-//! order in which it looks at objects ([`queue`]), what it looks after ([`scope`]), objects in memory ([`cache`]) and what
-//! wakes a reconciler ([`signal`]), which of several replicas runs it ([`leader`]), how much it does at a time
-//! ([`settings`]), how many requests it makes ([`throttle`]) and what is counted of it ([`metrics`]).
+//! | Module | Content |
+//! |---|---|
+//! | [`cache`], [`signal`] | cached objects of the management cluster, and the events that trigger reconciles |
+//! | [`run`], [`queue`], [`scope`], [`settings`], [`throttle`] | the reconcile loop: order, limits, the objects that it covers, requests per second |
+//! | [`leader`], [`metrics`] | leader election; metrics |
+//! | [`patch`], `status_delay`, [`apply`], [`merge`] | writing an object with its conditions, at once or a little later; server-side apply |
+//! | [`finalizers`], [`owners`], [`pause`], [`destroy`] | finalizers, owner references, pause, deletion with grounds |
+//! | [`external`] | objects of other providers' kinds |
+//! | [`remote`], [`etcd`], [`drain`] | workload clusters: connections, members of etcd, draining a Node |
+//! | [`plans`], [`secrets`], [`names`], [`identity`], [`plane`], [`spare`], [`in_place`] | facts that several controllers read: plans, Secrets, names, machine IDs, the management plane, free hosts, in-place updates |
+//! | [`knowledge`], [`error`], [`events`], [`reviews`] | known or unknown values, errors, Events, access reviews |
 //!
-//! What must not: anything that only one kind needs, and any decision about what a cluster should look like.
+//! What must not be here: anything that only one kind needs, and any decision about the desired state of a cluster.
 //!
-//! A reconciler is written as observe → decide → act. It reads what it needs, hands it to a pure function, and
-//! carries out what that function says with few writes that are safe to repeat, because the process may die
-//! between any two of them and another one may run beside it. A reconcile that changes nothing writes nothing.
+//! A reconciler is written as observe → decide → act. It reads what it needs, passes it to a pure function, and executes
+//! the decision with few writes that are safe to repeat: the process may end between any two of them, and another manager
+//! may run at the same time. A reconcile that changes nothing writes nothing.
 
 pub mod apply;
 pub mod cache;
@@ -44,7 +47,7 @@ pub mod secrets;
 pub mod settings;
 pub mod signal;
 pub mod spare;
-mod telling;
+mod status_delay;
 pub mod throttle;
 
 // The vocabulary of the planner, which controllers share: it knows no Kubernetes library.

@@ -1,11 +1,11 @@
-//! Writing an object back after a reconcile: only what changed, and never over somebody else's conditions.
+//! Writes an object after a reconcile: only the changes, and never the conditions of other controllers.
 //!
-//! At most two requests: metadata and spec, then status. Lists of metadata that several controllers write (finalizers and
-//! owners) are replaced whole by a merge patch, so those go with the resource version: a conflict there ends the
-//! reconcile. Several controllers write conditions of the same object, too; these go with the resource version, and on a
-//! conflict they are read again and merged by type. Status comes last, because it tells others that what spec says is
-//! so; it is written although metadata could not be, because it tells users why. What only tells how things stand may be
-//! held back a little: see [`crate::telling`].
+//! There are at most two requests: metadata and spec, then status. A merge patch replaces the lists of metadata that several
+//! controllers write (finalizers and owners), so it has the resource version: a conflict there ends the reconcile. Several
+//! controllers also write conditions of the same object. That patch has the resource version, too; after a conflict the
+//! conditions are read again and merged by type. Status comes last, because it reports that spec is in effect. It is written
+//! even if metadata could not be, because it shows users why. Changes that only people read may be delayed:
+//! [`crate::status_delay`].
 
 use capstan_api::conditions::{Condition, Conditioned, ConditionsPatch, Precedence, types};
 use capstan_api::wait::Wait;
@@ -22,7 +22,7 @@ use std::fmt::Debug;
 use crate::error::{Doing, Error, Result};
 use crate::events::{Events, Tone};
 use crate::merge::difference;
-use crate::telling::{self, StatusView, is_held_back};
+use crate::status_delay::{self, StatusView, is_delayed};
 
 /// How often conditions are read again and merged before the reconcile is given up.
 const MOST_TRIES: usize = 10;
@@ -68,11 +68,11 @@ where
         if let Some(generation) = generation.filter(|_| changed_spec) {
             advance(after.to_mut(), &mut is, owned, self.before.meta().generation, generation);
         }
-        let held_back = is_held_back(
+        let is_delayed = is_delayed(
             StatusView { status: &was, conditions: self.before.conditions() },
             StatusView { status: &is, conditions: after.conditions() },
         );
-        if held_back {
+        if is_delayed {
             return rest;
         }
         let status = status_difference(&was, &is, self.whole);
@@ -86,7 +86,7 @@ where
 
     /// Makes an event of each wait that has begun and that only a person can end.
     async fn tell_waits(&self, after: &K) {
-        let Some(controller) = telling::controller() else { return };
+        let Some(controller) = status_delay::controller() else { return };
         let events = Events::new(self.api.clone().into_client(), controller);
         for wait in begun(self.before.conditions(), after.conditions()) {
             // What commands have printed comes after the first line. It stays in the condition.

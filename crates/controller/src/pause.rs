@@ -1,4 +1,4 @@
-//! The pause: nobody touches an object while its Cluster, or the object itself, says so.
+//! The pause: no controller writes an object while its Cluster, or the object itself, is paused.
 
 use capstan_api::conditions::{ConditionStatus, Conditioned, NewCondition, is_true, set, types};
 use capstan_api::core::Cluster;

@@ -1,10 +1,13 @@
-//! Which object is looked at next. Pure: whoever asks says what time it is.
+//! The work queue: which object is reconciled next. Pure: the caller passes the time.
 //!
-//! An object is in the queue at most once. What happens to it while it is being looked at is not lost: it is looked at once
-//! more. Objects wait in lanes, one for each cluster, and lanes take turns, so that a cluster with much to do, or one whose
-//! API server hangs, does not hold up the others. An object is not looked at again sooner than [`Limits::pause`], however
-//! often something happens to it, and while much happens to it less and less often, down to [`Limits::slowest`]: what
-//! sums up many other objects would be written anew for each of them; and never later than [`Limits::resync`], even if nothing ever happens.
+//! An object is in the queue at most once. If an event arrives while the object is being reconciled, it is reconciled once
+//! more afterwards. Objects wait in lanes, one for each cluster, and lanes take turns: a cluster with many changes, or one
+//! whose API server hangs, does not delay the others.
+//!
+//! - An object is not reconciled again before [`Limits::pause`], however many events arrive.
+//! - While events keep arriving the pause grows up to [`Limits::slowest`]: an object that sums up many others would be
+//!   written again for each of them.
+//! - An object is reconciled at the latest after [`Limits::resync`], even without an event.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::hash::{BuildHasher as _, Hash};
@@ -15,7 +18,7 @@ pub type Moment = Duration;
 
 const FIRST_RETRY: Duration = Duration::from_millis(200);
 const LONGEST_RETRY: Duration = Duration::from_secs(60);
-/// While looks at an object fail, what happens to it does not have it looked at more often than this.
+/// While reconciles of an object fail, events do not make it reconcile more often than this.
 const PAUSE_IN_TROUBLE: Duration = Duration::from_secs(1);
 
 /// Limits of a queue.
@@ -32,9 +35,9 @@ pub struct Limits {
     /// An object is reconciled after this time even if no event arrives.
     pub resync: Duration,
     /// How long status changes that are only messages are delayed after the last event of the object.
-    pub patience: Duration,
+    pub status_delay: Duration,
     /// How long they are delayed at most, while more events arrive.
-    pub longest_patience: Duration,
+    pub longest_status_delay: Duration,
 }
 
 impl Limits {
@@ -49,8 +52,8 @@ impl Limits {
     /// Until when the status changes of an object are delayed, if some are. While events arrive, most messages are soon
     /// replaced by others.
     fn delayed_until(&self, entry: &Entry) -> Option<Moment> {
-        let since = entry.held?;
-        Some((entry.asked.max(since) + self.patience).min(since + self.longest_patience))
+        let since = entry.delayed_since?;
+        Some((entry.asked.max(since) + self.status_delay).min(since + self.longest_status_delay))
     }
 }
 
@@ -62,8 +65,8 @@ impl Default for Limits {
             pause: Duration::from_millis(50),
             slowest: Duration::from_millis(200),
             resync: Duration::from_secs(600),
-            patience: Duration::from_secs(3),
-            longest_patience: Duration::from_secs(10),
+            status_delay: Duration::from_secs(3),
+            longest_status_delay: Duration::from_secs(10),
         }
     }
 }
@@ -108,17 +111,17 @@ struct Entry {
     state: State,
     failures: u32,
     began: Option<Moment>,
-    /// The time until the next look, if something happens at once.
+    /// The pause before the next reconcile, if an event arrives at once.
     pause: Duration,
     /// When it was last due.
     due: Moment,
     /// When it was last enqueued by an event.
     asked: Moment,
     /// Start of the first reconcile that has delayed a status change which is not written yet.
-    held: Option<Moment>,
+    delayed_since: Option<Moment>,
 }
 
-/// Objects by the time they are due. See the module.
+/// Objects by the time at which they are due. See the module.
 #[derive(Clone, Debug)]
 pub struct Queue<K> {
     limits: Limits,
@@ -130,7 +133,7 @@ pub struct Queue<K> {
     turns: VecDeque<String>,
     running: usize,
     running_in: HashMap<String, usize>,
-    /// How many objects have become due, ever.
+    /// Number of times that an object has become due.
     added: u64,
 }
 
@@ -159,7 +162,7 @@ impl<K: Clone + Eq + Hash + Ord> Queue<K> {
             pause: self.limits.pause,
             due: now,
             asked: now,
-            held: None,
+            delayed_since: None,
         });
         entry.asked = now;
         let pause = match entry.failures {
@@ -212,7 +215,7 @@ impl<K: Clone + Eq + Hash + Ord> Queue<K> {
             }
             if let Some(entry) = self.entries.get_mut(&key) {
                 entry.state = State::Running(None);
-                // Asked for as soon as it could be: it is busy. Left alone for a while: it is not any more.
+                // An event came as soon as possible: the pause doubles. No event came for a while: the pause is reset.
                 let idle = entry.began.map_or(Duration::MAX, |began| now.saturating_sub(began));
                 entry.pause = match idle < entry.pause * 2 {
                     true => (entry.pause * 2).min(self.limits.slowest.max(self.limits.pause)),
@@ -247,16 +250,16 @@ impl<K: Clone + Eq + Hash + Ord> Queue<K> {
     }
 
     /// Whether a reconcile that starts now may delay status changes that are only messages.
-    pub fn has_time(&self, key: &K, now: Moment) -> bool {
+    pub fn may_delay_status(&self, key: &K, now: Moment) -> bool {
         let until = self.entries.get(key).and_then(|entry| self.limits.delayed_until(entry));
         until.is_none_or(|until| now < until)
     }
 
     /// Records whether the current reconcile has delayed a status change. If so, the object is reconciled again in
     /// time.
-    pub fn held(&mut self, key: &K, has_held: bool) {
+    pub fn delayed_status(&mut self, key: &K, has_delayed: bool) {
         let Some(entry) = self.entries.get_mut(key) else { return };
-        entry.held = has_held.then_some(entry.held.or(entry.began)).flatten();
+        entry.delayed_since = has_delayed.then_some(entry.delayed_since.or(entry.began)).flatten();
         if let Some(until) = self.limits.delayed_until(entry) {
             self.schedule(key, until);
         }
@@ -343,7 +346,7 @@ impl<K: Clone + Eq + Hash + Ord> Queue<K> {
         self.entries.len()
     }
 
-    /// The time after which an object is looked at anyway: not the same for all, so that they do not come together.
+    /// The resync period of an object. It differs between objects, so that they are not all reconciled at the same time.
     fn resync(&self, key: &K) -> Duration {
         let spread = std::hash::BuildHasherDefault::<std::hash::DefaultHasher>::default().hash_one(key) % 21;
         let percent = u32::try_from(90 + spread).unwrap_or(100);
@@ -351,7 +354,7 @@ impl<K: Clone + Eq + Hash + Ord> Queue<K> {
     }
 }
 
-/// Doubles with every failure in a row.
+/// The backoff doubles with each consecutive failure.
 fn back_off(failures: u32) -> Duration {
     FIRST_RETRY.saturating_mul(2_u32.saturating_pow(failures.saturating_sub(1))).min(LONGEST_RETRY)
 }
@@ -371,8 +374,8 @@ mod tests {
             pause: 50 * MS,
             slowest: 200 * MS,
             resync,
-            patience: 3000 * MS,
-            longest_patience: 10_000 * MS,
+            status_delay: 3000 * MS,
+            longest_status_delay: 10_000 * MS,
         })
     }
 
@@ -420,24 +423,27 @@ mod tests {
     }
 
     #[test]
-    fn what_is_held_back_is_told_in_time() {
+    fn a_delayed_status_change_is_written_in_time() {
         let mut queue = queue(9, 9);
         queue.ask(&1, "a", MS);
         assert_eq!(queue.next(MS), Some(1));
-        assert!(queue.has_time(&1, MS));
-        queue.held(&1, true);
+        assert!(queue.may_delay_status(&1, MS));
+        queue.delayed_status(&1, true);
         queue.done(&1, Verdict::Changed, 2 * MS);
         queue.ask(&1, "a", 2000 * MS);
         assert_eq!(queue.next(2000 * MS), Some(1));
-        assert!(queue.has_time(&1, 2000 * MS));
-        queue.held(&1, true);
+        assert!(queue.may_delay_status(&1, 2000 * MS));
+        queue.delayed_status(&1, true);
         let due = queue.done(&1, Verdict::Changed, 2001 * MS);
         assert_eq!(due, Some(5000 * MS), "counted from the last event");
         assert_eq!((queue.next(3001 * MS), queue.next(5000 * MS)), (None, Some(1)));
-        assert!(!queue.has_time(&1, 5000 * MS));
-        queue.held(&1, false);
+        assert!(!queue.may_delay_status(&1, 5000 * MS));
+        queue.delayed_status(&1, false);
         queue.done(&1, Verdict::Changed, 5001 * MS);
-        assert!(queue.has_time(&1, 5002 * MS), "it is told: the next words have their own time");
+        assert!(
+            queue.may_delay_status(&1, 5002 * MS),
+            "the change is written: the next one has its own delay"
+        );
     }
 
     #[test]
@@ -447,12 +453,12 @@ mod tests {
             let now = second * 1000 * MS + MS;
             queue.ask(&1, "a", now);
             assert_eq!(queue.next(now + 300 * MS), Some(1));
-            assert!(queue.has_time(&1, now), "{second}");
-            queue.held(&1, true);
+            assert!(queue.may_delay_status(&1, now), "{second}");
+            queue.delayed_status(&1, true);
             queue.done(&1, Verdict::Changed, now + 300 * MS);
         }
-        assert!(queue.has_time(&1, 10_000 * MS));
-        assert!(!queue.has_time(&1, 10_301 * MS), "counted from the first look");
+        assert!(queue.may_delay_status(&1, 10_000 * MS));
+        assert!(!queue.may_delay_status(&1, 10_301 * MS), "counted from the first reconcile");
     }
 
     #[test]
@@ -506,7 +512,7 @@ mod tests {
             }
         }
         assert_eq!(began, [0, 50, 150, 350, 550, 750, 950]);
-        // Left alone for a while, it is in no hurry to be slow.
+        // Without events for a while, the pause is short again.
         let calm = Duration::from_secs(5);
         queue.ask(&1, "a", calm);
         assert_eq!(queue.next(calm), Some(1));
@@ -529,7 +535,7 @@ mod tests {
         assert_eq!(queue.next(60 * MS), Some(1), "one of that name has come meanwhile");
     }
 
-    /// What can happen.
+    /// The events of the property test.
     #[derive(Clone, Debug)]
     enum Event {
         Happens(u8),
@@ -558,14 +564,14 @@ mod tests {
             [usize::from(number) % 5]
     }
 
-    /// The world and who looks at it.
+    /// The objects, and a controller that reconciles them.
     struct Play {
         queue: Queue<u8>,
         now: Moment,
         /// The version of each object; none if it does not exist.
         world: BTreeMap<u8, u64>,
         versions: u64,
-        /// What was seen last of each object.
+        /// The version of each object at its last reconcile.
         seen: BTreeMap<u8, Option<u64>>,
         running: Vec<u8>,
     }
@@ -629,7 +635,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever happens in whatever order, the last state of every object is looked at, soon.
+        /// For any events in any order, the last state of every object is reconciled soon.
         #[test]
         fn nothing_is_lost(events in events()) {
             let mut play = Play {
@@ -639,7 +645,7 @@ mod tests {
             for event in &events {
                 play.play(event);
             }
-            // Everybody gets on, and nothing happens any more.
+            // All reconciles end, and no further event arrives.
             for _ in 0..200 {
                 while play.begin() {}
                 while !play.running.is_empty() {

@@ -1,5 +1,5 @@
-//! The loop that runs a reconciler: whatever happens to an object of its kind, or names one, has it looked at; see
-//! [`crate::queue`] for when.
+//! The loop that runs a reconciler. It reconciles an object after each change of the object, and whenever another object
+//! names it. [`crate::queue`] decides when.
 
 use futures::{Stream, StreamExt as _};
 use kube::runtime::reflector::ObjectRef;
@@ -20,7 +20,7 @@ use crate::error::{Error, Result, chain};
 use crate::metrics::Recorder;
 use crate::queue::{Limits, Queue, Verdict};
 use crate::scope::Scope;
-use crate::telling;
+use crate::status_delay;
 
 /// When to reconcile the object next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,13 +50,13 @@ pub trait Reconciler: Send + Sync + 'static {
     /// Name for logs and metrics.
     fn name(&self) -> &'static str;
 
-    /// How much is done at a time, and how often one object is looked at.
+    /// Concurrency, and how often one object is reconciled.
     fn limits(&self) -> Limits {
         Limits::default()
     }
 
-    /// Fields and conditions of the status that sum up for people, and that no controller acts on: they may be told a
-    /// little later.
+    /// Fields and conditions of the status that only people read, because no controller acts on them. Their changes may be
+    /// written a little later.
     fn summaries(&self) -> &'static [&'static str] {
         &[]
     }
@@ -103,7 +103,7 @@ pub async fn run<R: Reconciler>(
     while desk.looks.join_next().await.is_some() {}
 }
 
-/// What one loop has to do, and what is under way.
+/// The queue of one loop, and the reconciles in progress.
 struct Desk<R: Reconciler> {
     recorder: Recorder,
     reconciler: Arc<R>,
@@ -112,7 +112,7 @@ struct Desk<R: Reconciler> {
     queue: Queue<Key>,
     began: Instant,
     looks: JoinSet<(Verdict, bool)>,
-    /// Which object each look is at.
+    /// The object of each reconcile in progress.
     keys: HashMap<Id, Key>,
 }
 
@@ -122,7 +122,7 @@ impl<R: Reconciler> Desk<R> {
         self.queue.ask(key, &lane, self.began.elapsed());
     }
 
-    /// Begins as many looks as there is room for.
+    /// Starts as many reconciles as the limits allow.
     fn begin(&mut self) {
         while let Some(key) = self.queue.next(self.began.elapsed()) {
             let due = self.queue.was_due(&key).unwrap_or_default();
@@ -133,10 +133,16 @@ impl<R: Reconciler> Desk<R> {
                 continue;
             };
             let (reconciler, named) = (Arc::clone(&self.reconciler), key.clone());
-            let has_time = self.queue.has_time(&key, self.began.elapsed());
+            let may_delay_status = self.queue.may_delay_status(&key, self.began.elapsed());
             let look = self.looks.spawn(async move {
                 let (name, summaries) = (reconciler.name(), reconciler.summaries());
-                telling::during(name, has_time, summaries, look(reconciler.as_ref(), object, &named)).await
+                status_delay::run(
+                    name,
+                    may_delay_status,
+                    summaries,
+                    look(reconciler.as_ref(), object, &named),
+                )
+                .await
             });
             self.recorder.begun(look.id());
             self.keys.insert(look.id(), key);
@@ -145,8 +151,8 @@ impl<R: Reconciler> Desk<R> {
     }
 
     fn end(&mut self, ended: std::result::Result<(Id, (Verdict, bool)), JoinError>) {
-        let (id, verdict, has_held, panicked) = match ended {
-            Ok((id, (verdict, has_held))) => (id, verdict, has_held, false),
+        let (id, verdict, has_delayed, panicked) = match ended {
+            Ok((id, (verdict, has_delayed))) => (id, verdict, has_delayed, false),
             Err(error) => {
                 tracing::error!(controller = self.reconciler.name(), %error, "a look has ended in a panic");
                 (error.id(), Verdict::Failed, false, error.is_panic())
@@ -154,13 +160,13 @@ impl<R: Reconciler> Desk<R> {
         };
         self.recorder.ended(id, verdict, panicked);
         if let Some(key) = self.keys.remove(&id) {
-            self.queue.held(&key, has_held);
+            self.queue.delayed_status(&key, has_delayed);
             self.queue.done(&key, verdict, self.began.elapsed());
         }
     }
 }
 
-/// One look, and what comes of it.
+/// One reconcile, and its result.
 async fn look<R: Reconciler>(reconciler: &R, object: Arc<R::Object>, key: &Key) -> Verdict {
     let controller = reconciler.name();
     match reconciler.reconcile(object).await {

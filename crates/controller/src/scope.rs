@@ -1,4 +1,4 @@
-//! Which objects a manager looks after: those of one namespace or of all, with a certain label or with any.
+//! Which objects a manager reconciles: those of one namespace or of all, with a certain label or with any.
 //!
 //! Several managers may share a plane, each with a scope of its own. Objects outside of it are never reconciled; they
 //! may still be read, and may wake those inside.
@@ -99,7 +99,7 @@ impl Scope {
     /// Namespaces with Clusters, each at least once.
     fn namespaces(&self, caches: &Caches) -> BoxStream<'static, String> {
         match &self.namespace {
-            // It never ends: what is merged with it goes on.
+            // This stream never ends, so the merged stream continues.
             Some(namespace) => {
                 futures::stream::iter([namespace.clone()]).chain(futures::stream::pending()).boxed()
             }

@@ -1,6 +1,6 @@
-//! News that cannot be lost: every listener hears of each thing at least once after it was last told, however slow the
-//! listener is and however fast the news come. What is told twice before it is heard is heard once, so that a listener
-//! never has more waiting than there are things.
+//! Events that cannot be lost: each listener receives every item at least once after it was last sent, however slow the
+//! listener is. An item that is sent twice before it is received is received once, so a listener never has more items
+//! waiting than there are items.
 
 use futures::Stream;
 use std::collections::{HashSet, VecDeque};
@@ -89,7 +89,7 @@ impl<T: Clone + Eq + Hash> Mailbox<T> {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Nothing inside is half changed when a panic happens elsewhere.
+    // A panic elsewhere leaves no change half done.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

@@ -25,7 +25,7 @@ pub(crate) async fn begin(seen: &mut Observed<'_>, workload: &impl Workload) -> 
     if !seen.initialized && !has_begun(scope.elected().as_ref(), &seen.facts) {
         return Ok(false);
     }
-    seen.answers = workload.answers(scope.namespace, &scope.cluster_name()).await;
+    seen.answers = workload.responds(scope.namespace, &scope.cluster_name()).await;
     if !seen.answers {
         seen.soon();
     } else if !seen.initialized {
@@ -62,7 +62,7 @@ pub(crate) async fn end(seen: &mut Observed<'_>) -> Result<()> {
     let ending = ending::decide(&seen.facts);
     if let Ending::Machines { delete, .. } = &ending {
         for machine in seen.facts.iter().filter(|machine| machine.control_plane) {
-            // With all of etcd gone nobody has to leave it.
+            // If all of etcd is deleted, no member has to leave it.
             if machine.hook != Hook::None {
                 etcd::release(seen.scope, &machine.name).await?;
             }
@@ -76,7 +76,7 @@ pub(crate) async fn end(seen: &mut Observed<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Says how it stands, whatever the phases ended with.
+/// Writes the status, whatever the result of the phases is.
 pub(crate) async fn finish(
     seen: &Observed<'_>,
     api: &Api<CapstanControlPlane>,
@@ -85,7 +85,7 @@ pub(crate) async fn finish(
     let owner = seen.scope.owner;
     let cluster = seen.scope.cluster_name();
     let step = match &result {
-        // The user must act: said where the user looks.
+        // The user must act: the message is in a condition that users read.
         Err(Error::User { field, message }) => {
             MachineStep::Refuse(vec![Change::new(field.clone(), Cost::Refused, message.clone())])
         }
@@ -96,7 +96,7 @@ pub(crate) async fn finish(
         initialized: seen.initialized,
         answers: seen.answers,
         certificates: match &result {
-            // Whoever can give the right looks here first.
+            // The administrator who can grant the right reads this condition first.
             Err(error @ Error::Forbidden { .. }) => Some(error.to_string()),
             _ => seen.certificates.clone(),
         },

@@ -1,4 +1,4 @@
-//! The pure part of a reconcile for a whole fleet, for whoever measures how long it takes.
+//! The pure part of a reconcile for a whole fleet, for benchmarks.
 
 use capstan_api::bootstrap::CapstanConfig;
 use capstan_api::controlplane::CapstanControlPlane;

@@ -2,27 +2,27 @@
 //!
 //! What this process writes is in its memory with the answer. If the answer is lost, the write may have been done all the
 //! same, and memory does not know before the watch brings it: a gate could be opened beside one that is open already. So
-//! after a failure the next look at the same control plane asks the API server for everything.
+//! after a failure the next reconcile of the same control plane reads everything live.
 
 use std::collections::HashSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use capstan_controller::error::{Error, Result};
 
-/// Control planes whose last look has failed or was cut short, by UID.
+/// Control planes whose last reconcile has failed or was interrupted, by UID.
 #[derive(Debug, Default)]
 pub(crate) struct Doubts(Mutex<HashSet<String>>);
 
 impl Doubts {
-    /// A look begins. Says whether the API server is to be asked for everything.
+    /// A reconcile begins. Returns whether it must read everything live.
     pub(crate) fn begin(&self, uid: &str) -> bool {
         // In doubt until it has ended well.
         !self.lock().insert(uid.to_owned())
     }
 
-    /// A look has ended.
+    /// A reconcile has ended.
     pub(crate) fn end<T>(&self, uid: &str, ended: &Result<T>) {
-        // The user's mistake is told in an answer.
+        // A rejected request is an error of the user, and no doubt about the cache.
         if matches!(ended, Ok(_) | Err(Error::User { .. })) {
             self.lock().remove(uid);
         }

@@ -1,7 +1,7 @@
 //! What a change of a control plane would do to its machines, thought through to its end.
 //!
 //! Nothing is judged here: the next step is what the controller would decide, again and again, on facts that are brought
-//! up to date as if each machine had done what it was told and were well afterwards. Reads only.
+//! up to date as if each machine had executed its plan and were healthy afterwards. No writes.
 
 use capstan_api::controlplane::CapstanControlPlane;
 use capstan_api::core::{Cluster, Machine};
@@ -49,7 +49,7 @@ pub async fn foresee(client: &Client, externals: &Externals, asked: Asked<'_>) -
         owner: asked.after,
         cluster: asked.cluster,
         namespace: &namespace,
-        // Nothing is written here, so nobody is taken over.
+        // Nothing is written here, so no object is adopted.
         plane: "",
         now: Timestamp::now(),
         contacts: &Contacts::default(),
@@ -58,7 +58,7 @@ pub async fn foresee(client: &Client, externals: &Externals, asked: Asked<'_>) -
     let observed = scope.machines().await?;
     let plans = scope.secrets().await?.plans;
     // Whether a plan is ours is the planner's question; here it is only asked whether it was carried out.
-    // How Nodes are is looked at before each step; what is thought through here is what follows if they are well.
+    // A real rollout checks the Nodes before each step. The forecast assumes that they are healthy.
     let nodes =
         observed.machines.keys().map(|name| (name.clone(), NodeView { ready: true, ..NodeView::default() }));
     let facts = observed.facts(asked.after, &plans, None, &Knowledge::Known(nodes.collect()));
@@ -88,7 +88,7 @@ fn thought_through(
     };
     let endpoint = scope.endpoint().map(|endpoint| endpoint.host).unwrap_or_default();
     let remediated = scope.remediated();
-    // Which volumes are on which machine is looked at before one is taken away.
+    // A real rollout reads the volumes of a machine before it deletes the machine.
     let volumes = Knowledge::Known(LocalVolumes::new());
     think(question, |servers, made| {
         let etcd = EtcdView::Known(members(servers));

@@ -15,10 +15,10 @@
 //! | certificates | `certificates`, `kubeconfig` | makes what a cluster is made from, once, and the kubeconfig |
 //! | begin | `act` | records that the cluster has begun |
 //! | etcd | `etcd` | asks for the members; machines on their way out leave |
-//! | heal | `healing` | takes the next step of healing each ill machine |
+//! | heal | `healing` | starts the next step of healing of each unhealthy machine |
 //! | machines | `machines` | creates, changes or deletes one machine |
 //! | elect, plan | `act`, `plans` | records which machine begins the cluster; writes plans and opens their gates |
-//! | sync | `machines` | brings Machines what costs nothing, and says how each stands |
+//! | sync | `machines` | updates Machines with what costs nothing, and their conditions |
 //! | status | `status`, `act` | one status and condition set from what was seen |
 //!
 //! In every room `observe` reads, `decide` is pure, `act` writes, `status` says; a file is absent when it would be empty.
@@ -164,7 +164,7 @@ impl<W: Workload> ControlPlane<W> {
     async fn look(&self, caches: &Caches, object: Arc<CapstanControlPlane>) -> Result<Next> {
         let (namespace, name) = (object.namespace().unwrap_or_default(), object.name_any());
         let api: Api<CapstanControlPlane> = Api::namespaced(caches.client().clone(), &namespace);
-        // Read anew: what is decided from it must not be older than what the last reconcile wrote.
+        // A live read: decisions must not be based on a state before the last write.
         let found = caches.of::<CapstanControlPlane>().get(&namespace, &name).await?;
         let Some(object) = found else { return Ok(Next::Changed) };
         let cluster = Self::cluster(caches, &object, &namespace).await?;
@@ -205,7 +205,7 @@ impl<W: Workload> ControlPlane<W> {
 
     async fn phases(&self, seen: &mut Observed<'_>) -> Result<()> {
         let worked = self.work(seen).await;
-        // Last: only who has looked at a machine's plan knows whether the machine is up to date.
+        // Last: whether a machine is up to date is known only after its plan was checked.
         let synced = match seen.certificates {
             None => machines::sync(seen).await,
             Some(_) => Ok(()),

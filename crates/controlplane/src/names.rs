@@ -4,7 +4,7 @@ pub(crate) use capstan_api::controlplane::ROTATE_PLAN_KEY;
 pub(crate) use capstan_controller::plans::{PLAN_SETUP, PLANNED, secret_name as plan_secret};
 pub(crate) use capstan_planner::annotations::RETRY;
 
-/// Keeps a CapstanControlPlane until its machines are gone.
+/// Keeps a CapstanControlPlane until its machines are deleted.
 pub(crate) const FINALIZER: &str = "capstan.controlplane.cluster.x-k8s.io";
 
 /// On a CapstanControlPlane: which machine begins the cluster, as `name/machine-id`. Written by compare and swap
@@ -16,7 +16,7 @@ pub(crate) const INIT_MACHINE: &str = "capstan.dev/init-machine";
 pub(crate) const INITIALIZED: &str = "capstan.dev/initialized";
 
 /// On a CapstanControlPlane: the name under which a machine is being made. Written by compare and swap before
-/// anything of that name, so that a crash or a second manager goes on with it instead of making another one.
+/// any object of that name, so that after a crash, or in a second manager, this machine is completed and no other one is created.
 pub(crate) const NEXT_MACHINE: &str = "capstan.dev/next-machine";
 
 /// On a CapstanConfig of ours: the template its infrastructure machine was made from.
@@ -25,7 +25,7 @@ pub(crate) const INFRASTRUCTURE_TEMPLATE: &str = "capstan.dev/infrastructure-tem
 /// On a CapstanControlPlane: the addresses inside the cluster, decided with the machine that begins it.
 pub(crate) const NETWORK: &str = "capstan.dev/cluster-network";
 
-/// On a CapstanControlPlane: the last machine that was replaced because it was ill, and how often that happened.
+/// On a CapstanControlPlane: the last machine that was replaced because it was unhealthy, and how often that has happened.
 pub(crate) const REMEDIATION: &str = "capstan.dev/remediation";
 
 /// On a Machine: how far healing it in place has come, as JSON.

@@ -136,7 +136,7 @@ impl Scope<'_> {
         decided.unwrap_or_else(|| self.asked_network())
     }
 
-    /// The last machine that was replaced because it was ill.
+    /// The last machine that was replaced because it was unhealthy.
     pub(crate) fn remediated(&self) -> Option<Remediated> {
         self.owner.annotations().get(REMEDIATION).and_then(|text| serde_json::from_str(text).ok())
     }

@@ -45,7 +45,7 @@ pub(crate) fn control_planes(
         .of::<CapstanConfig>()
         .changed(|config| (config.metadata.generation, identity::of(config).map(str::to_owned)))
         .map(|config| key(config.as_ref()));
-    // Heartbeats and probes wake nobody.
+    // Heartbeats and probes trigger no reconcile.
     let reports = caches
         .of::<MachineReport>()
         .changed(|report| {
@@ -80,7 +80,7 @@ pub(crate) fn control_planes(
         let all = all.clone();
         async move {
             let (namespace, cluster) = key?;
-            // A Cluster that is not listed yet is told once it is.
+            // A Cluster that is not listed yet is an event once it is.
             let cluster = all.get(&namespace, &cluster).await.ok()??;
             let control_plane = cluster.spec.control_plane_ref.as_ref();
             let control_plane = control_plane.filter(|object| object.kind == "CapstanControlPlane")?;

@@ -15,12 +15,12 @@ pub use capstan_planner::facts::{NodeView, NodesByName};
 /// Requests of the control plane provider to a workload cluster.
 pub trait Workload: Send + Sync + 'static {
     /// Whether its API server answers through the kubeconfig Secret.
-    fn answers(&self, namespace: &str, cluster: &str) -> impl Future<Output = bool> + Send;
+    fn responds(&self, namespace: &str, cluster: &str) -> impl Future<Output = bool> + Send;
 
     /// Its Nodes by name. Unknown while the API server does not answer, which does not mean that there are none.
     fn nodes(&self, namespace: &str, cluster: &str) -> impl Future<Output = Knowledge<NodesByName>> + Send;
 
-    /// Volumes that are lost with the Node they stand on.
+    /// Volumes that are lost with their Node.
     fn local_volumes(
         &self,
         namespace: &str,
@@ -41,7 +41,7 @@ pub trait Workload: Send + Sync + 'static {
 }
 
 impl Workload for Remotes {
-    async fn answers(&self, namespace: &str, cluster: &str) -> bool {
+    async fn responds(&self, namespace: &str, cluster: &str) -> bool {
         self.probe(namespace, cluster).await
     }
 

@@ -38,7 +38,7 @@ pub struct Core {
     pub node_sync: NodeSync,
     clock: Clock,
     events: WrittenEvents,
-    /// Under which name it writes and tells.
+    /// Field manager, and reporter of Events.
     manager: &'static str,
 }
 

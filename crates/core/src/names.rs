@@ -36,32 +36,34 @@ pub mod cluster {
 
     /// Reasons.
     pub mod reasons {
-        /// The control plane has responded.
-        pub const INITIALIZED: &str = "Initialized";
-        /// The control plane has not responded yet.
-        pub const NOT_INITIALIZED: &str = "NotInitialized";
-        /// There are no workers.
-        pub const NO_WORKERS: &str = "NoWorkers";
-        /// The workload cluster responds.
-        pub const PROBE_SUCCEEDED: &str = "ProbeSucceeded";
-        /// The workload cluster does not respond.
-        pub const PROBE_FAILED: &str = "ProbeFailed";
-        /// It is unknown whether a rollout is under way.
-        pub const ROLLING_OUT_UNKNOWN: &str = "RollingOutUnknown";
-        /// It is unknown whether machines are being created.
-        pub const SCALING_UP_UNKNOWN: &str = "ScalingUpUnknown";
-        /// It is unknown whether machines are being deleted.
-        pub const SCALING_DOWN_UNKNOWN: &str = "ScalingDownUnknown";
-        /// Deletion waits for MachineDeployments, MachineSets and workers.
-        pub const WAITING_FOR_WORKERS_DELETION: &str = "WaitingForWorkersDeletion";
-        /// Deletion waits for the control plane.
-        pub const WAITING_FOR_CONTROL_PLANE_DELETION: &str = "WaitingForControlPlaneDeletion";
-        /// Deletion waits for the infrastructure.
-        pub const WAITING_FOR_INFRASTRUCTURE_DELETION: &str = "WaitingForInfrastructureDeletion";
-        /// The topology cannot be reconciled.
-        pub const TOPOLOGY_RECONCILE_FAILED: &str = "ReconcileFailed";
-        /// The ClusterClass is not reconciled.
-        pub const CLUSTER_CLASS_NOT_RECONCILED: &str = "ClusterClassNotReconciled";
+        capstan_api::condition_reasons! {
+            /// The control plane has responded.
+            INITIALIZED = "Initialized";
+            /// The control plane has not responded yet.
+            NOT_INITIALIZED = "NotInitialized" => "Look at the first control plane machine: `capstan why CLUSTER`.";
+            /// There are no workers.
+            NO_WORKERS = "NoWorkers";
+            /// The workload cluster responds.
+            PROBE_SUCCEEDED = "ProbeSucceeded";
+            /// The workload cluster does not respond.
+            PROBE_FAILED = "ProbeFailed" => "Check that the API server of the workload cluster responds at `spec.controlPlaneEndpoint`, and that the manager can connect to it.";
+            /// It is unknown whether a rollout is under way.
+            ROLLING_OUT_UNKNOWN = "RollingOutUnknown" => "Look at the control plane and the MachineDeployments that the message names.";
+            /// It is unknown whether machines are being created.
+            SCALING_UP_UNKNOWN = "ScalingUpUnknown" => "Look at the control plane and the MachineDeployments that the message names.";
+            /// It is unknown whether machines are being deleted.
+            SCALING_DOWN_UNKNOWN = "ScalingDownUnknown" => "Look at the control plane and the MachineDeployments that the message names.";
+            /// Deletion waits for MachineDeployments, MachineSets and workers.
+            WAITING_FOR_WORKERS_DELETION = "WaitingForWorkersDeletion" => "Wait, or look at the Machines that are left: `capstan describe cluster NAME`.";
+            /// Deletion waits for the control plane.
+            WAITING_FOR_CONTROL_PLANE_DELETION = "WaitingForControlPlaneDeletion" => "Wait, or look at the Machines of the control plane: `capstan describe cluster NAME`.";
+            /// Deletion waits for the infrastructure.
+            WAITING_FOR_INFRASTRUCTURE_DELETION = "WaitingForInfrastructureDeletion" => "Wait, or look at the infrastructure object: it keeps its finalizer until its host or resource is released.";
+            /// The topology cannot be reconciled.
+            TOPOLOGY_RECONCILE_FAILED = "ReconcileFailed" => "Correct what the message names. Capstan has no topology controller: another one has set the reason.";
+            /// The ClusterClass is not reconciled.
+            CLUSTER_CLASS_NOT_RECONCILED = "ClusterClassNotReconciled" => "Look at the ClusterClass. Capstan has no topology controller: another one has set the reason.";
+        }
     }
 }
 
@@ -88,48 +90,50 @@ pub mod machine {
 
     /// Reasons.
     pub mod reasons {
-        /// The user provides the bootstrap data Secret.
-        pub const DATA_SECRET_PROVIDED: &str = "DataSecretProvided";
-        /// The Node is Ready.
-        pub const NODE_READY: &str = "NodeReady";
-        /// The Node is not Ready.
-        pub const NODE_NOT_READY: &str = "NodeNotReady";
-        /// It is unknown whether the Node is Ready.
-        pub const NODE_READY_UNKNOWN: &str = "NodeReadyUnknown";
-        /// The Node is healthy.
-        pub const NODE_HEALTHY: &str = "NodeHealthy";
-        /// The Node is not healthy.
-        pub const NODE_NOT_HEALTHY: &str = "NodeNotHealthy";
-        /// It is unknown whether the Node is healthy.
-        pub const NODE_HEALTH_UNKNOWN: &str = "NodeHealthyUnknown";
-        /// There is no Node.
-        pub const NODE_DOES_NOT_EXIST: &str = "NodeDoesNotExist";
-        /// There was a Node, and it is deleted.
-        pub const NODE_DELETED: &str = "NodeDeleted";
-        /// No in-place update is under way.
-        pub const NOT_UPDATING: &str = "NotUpdating";
-        /// An in-place update is under way.
-        pub const IN_PLACE_UPDATING: &str = "InPlaceUpdating";
-        /// An in-place update has failed and is retried.
-        pub const IN_PLACE_UPDATE_FAILED: &str = "InPlaceUpdateFailed";
-        /// The Machine is being updated.
-        pub const UPDATING: &str = "Updating";
-        /// Ready for less than `minReadySeconds`.
-        pub const WAITING_FOR_MIN_READY_SECONDS: &str = "WaitingForMinReadySeconds";
-        /// Deletion waits for the owner of a pre-drain hook.
-        pub const WAITING_FOR_PRE_DRAIN_HOOK: &str = "WaitingForPreDrainHook";
-        /// The Node is being drained.
-        pub const DRAINING_NODE: &str = "DrainingNode";
-        /// Deletion waits for volumes to be detached from the Node.
-        pub const WAITING_FOR_VOLUME_DETACH: &str = "WaitingForVolumeDetach";
-        /// Deletion waits for the owner of a pre-terminate hook.
-        pub const WAITING_FOR_PRE_TERMINATE_HOOK: &str = "WaitingForPreTerminateHook";
-        /// Deletion waits for the infrastructure machine.
-        pub const WAITING_FOR_INFRASTRUCTURE_DELETION: &str = "WaitingForInfrastructureDeletion";
-        /// Deletion waits for the bootstrap config.
-        pub const WAITING_FOR_BOOTSTRAP_DELETION: &str = "WaitingForBootstrapDeletion";
-        /// The Node object is being deleted.
-        pub const DELETING_NODE: &str = "DeletingNode";
+        capstan_api::condition_reasons! {
+            /// The user provides the bootstrap data Secret.
+            DATA_SECRET_PROVIDED = "DataSecretProvided";
+            /// The Node is Ready.
+            NODE_READY = "NodeReady";
+            /// The Node is not Ready.
+            NODE_NOT_READY = "NodeNotReady" => "Look at the Node (`kubectl describe node`) and at the kubelet on the machine.";
+            /// It is unknown whether the Node is Ready.
+            NODE_READY_UNKNOWN = "NodeReadyUnknown" => "Check that the kubelet on the machine runs and reaches the API server of the workload cluster.";
+            /// The Node is healthy.
+            NODE_HEALTHY = "NodeHealthy";
+            /// The Node is not healthy.
+            NODE_NOT_HEALTHY = "NodeNotHealthy" => "Look at the conditions of the Node (`kubectl describe node`): it is not ready, or lacks disk, memory or process IDs.";
+            /// It is unknown whether the Node is healthy.
+            NODE_HEALTH_UNKNOWN = "NodeHealthyUnknown" => "Check that the kubelet on the machine runs and reaches the API server of the workload cluster.";
+            /// There is no Node.
+            NODE_DOES_NOT_EXIST = "NodeDoesNotExist" => "Wait for the machine to register. If it does not, look at its plan: `capstan why machine/NAME`.";
+            /// There was a Node, and it is deleted.
+            NODE_DELETED = "NodeDeleted" => "Restart the kubelet on the machine to register it again, or delete the Machine.";
+            /// No in-place update is under way.
+            NOT_UPDATING = "NotUpdating";
+            /// An in-place update is under way.
+            IN_PLACE_UPDATING = "InPlaceUpdating" => "Wait. `capstan why machine/NAME` shows the step of the plan.";
+            /// An in-place update has failed and is retried.
+            IN_PLACE_UPDATE_FAILED = "InPlaceUpdateFailed" => "Read the message. The update is retried; `capstan why machine/NAME` shows the output of the step that failed.";
+            /// The Machine is being updated.
+            UPDATING = "Updating" => "Wait. `capstan why machine/NAME` shows the step of the plan.";
+            /// Ready for less than `minReadySeconds`.
+            WAITING_FOR_MIN_READY_SECONDS = "WaitingForMinReadySeconds" => "Wait for `spec.minReadySeconds`.";
+            /// Deletion waits for the owner of a pre-drain hook.
+            WAITING_FOR_PRE_DRAIN_HOOK = "WaitingForPreDrainHook" => "The controller that has set the annotation `pre-drain.delete.hook.machine.cluster.x-k8s.io` must remove it. Remove it yourself if that controller no longer exists.";
+            /// The Node is being drained.
+            DRAINING_NODE = "DrainingNode" => "Wait. The message names the pods that are left and why, such as a PodDisruptionBudget. `nodeDrainTimeoutSeconds` limits the drain.";
+            /// Deletion waits for volumes to be detached from the Node.
+            WAITING_FOR_VOLUME_DETACH = "WaitingForVolumeDetach" => "Look at the VolumeAttachments of the Node. `nodeVolumeDetachTimeoutSeconds` limits the wait.";
+            /// Deletion waits for the owner of a pre-terminate hook.
+            WAITING_FOR_PRE_TERMINATE_HOOK = "WaitingForPreTerminateHook" => "The controller that has set the annotation `pre-terminate.delete.hook.machine.cluster.x-k8s.io` must remove it. Remove it yourself if that controller no longer exists.";
+            /// Deletion waits for the infrastructure machine.
+            WAITING_FOR_INFRASTRUCTURE_DELETION = "WaitingForInfrastructureDeletion" => "Wait, or look at the infrastructure machine: it keeps its finalizer until its host is released.";
+            /// Deletion waits for the bootstrap config.
+            WAITING_FOR_BOOTSTRAP_DELETION = "WaitingForBootstrapDeletion" => "Look at the bootstrap config: another controller keeps it with a finalizer.";
+            /// The Node object is being deleted.
+            DELETING_NODE = "DeletingNode" => "Wait. `nodeDeletionTimeoutSeconds` limits the wait.";
+        }
     }
 }
 

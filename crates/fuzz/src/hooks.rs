@@ -14,14 +14,14 @@ use std::fmt::Debug;
 pub(crate) fn hooks(input: &[u8]) {
     if let Some(request) = read::<CanUpdateMachineRequest>(input) {
         let answer = can_update::machine(&request);
-        told(&answer.common);
+        check_message(&answer.common);
         apply(request.current.bootstrap_config.as_ref(), answer.bootstrap_config_patch.as_ref());
         apply(Some(&value(&request.current.machine)), answer.machine_patch.as_ref());
         _ = write(&answer);
     }
     if let Some(request) = read::<CanUpdateMachineSetRequest>(input) {
         let answer = can_update::machine_set(&request);
-        told(&answer.common);
+        check_message(&answer.common);
         let template = request.current.bootstrap_config_template.as_ref();
         apply(template, answer.bootstrap_config_template_patch.as_ref());
         apply(Some(&value(&request.current.machine_set)), answer.machine_set_patch.as_ref());
@@ -30,7 +30,7 @@ pub(crate) fn hooks(input: &[u8]) {
     if let Some(request) = read::<UpdateMachineRequest>(input) {
         let seen = serde_json::from_slice(input).unwrap_or_default();
         let answer = progress::answer(&request.desired, &objects(seen));
-        told(&answer.common);
+        check_message(&answer.common);
         _ = write(&answer);
     }
 }
@@ -79,7 +79,7 @@ fn value(object: &impl Serialize) -> Value {
 }
 
 /// A failure says why.
-fn told(answer: &CommonResponse) {
+fn check_message(answer: &CommonResponse) {
     let is_told = answer.message.as_ref().is_some_and(|message| !message.is_empty());
     assert!(is_told || *answer == CommonResponse::success(), "a failure without a message");
 }

@@ -20,7 +20,7 @@ use crate::news::News;
 use crate::provisioner::Provisioner;
 use crate::{host, hostcluster, hostmachine, hostmachinetemplate, hostpool};
 
-/// Where simulated clusters are reached, unless told otherwise.
+/// Default address of simulated clusters.
 const LOOPBACK: &str = "127.0.0.1";
 
 /// Returns the current time.
@@ -148,7 +148,7 @@ impl Infrastructure {
         self.caches.of::<K>().get(namespace, name).await
     }
 
-    /// The hosts of a namespace that are ours to look after, and so to claim. Read from the API server.
+    /// The hosts of a namespace that are in the scope of this manager and may be claimed. A live read.
     pub(crate) async fn hosts(&self, namespace: &str) -> Result<Vec<Arc<Host>>> {
         let list = self.api::<Host>(namespace).list(&self.scope.listed()).await;
         let list = list.doing(|| format!("cannot list Hosts in {namespace}"))?;

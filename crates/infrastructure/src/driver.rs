@@ -126,7 +126,7 @@ pub enum ResetState {
     Clean,
     /// Something is left, and a retry would not help.
     Dirty {
-        /// What, as people would look for it.
+        /// The traces, as a user would search for them.
         left: Vec<String>,
     },
 }

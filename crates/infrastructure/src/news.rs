@@ -1,8 +1,9 @@
-//! What has happened to an object of the infrastructure provider, for people who describe it.
+//! Events of the infrastructure provider, for people who describe an object.
 //!
-//! News follow from a write that succeeded, or from a condition that has turned true, which is written at once: a status that
-//! says only other words may be held back, and would be news at every look until it is written. A reconcile that changes
-//! nothing has none. Texts are those of conditions without the output of commands: no secret is in them.
+//! An Event follows from a write that has succeeded, or from a condition that has become true, which is written at once. It
+//! does not follow from other status changes: they may be delayed, and every reconcile until then would create the Event
+//! again. A reconcile that changes nothing creates none. Messages are those of conditions, without the output of commands,
+//! so no secret is in them.
 
 use capstan_controller::events::Tone;
 
@@ -10,25 +11,25 @@ use capstan_controller::events::Tone;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct News {
     pub(crate) tone: Tone,
-    /// What has happened, as one word.
+    /// Reason of the Event.
     pub(crate) reason: &'static str,
-    /// The same for people.
+    /// Message of the Event.
     pub(crate) message: String,
 }
 
 impl News {
-    /// As it should be.
+    /// A normal Event.
     pub(crate) fn normal(reason: &'static str, message: impl Into<String>) -> Self {
         Self { tone: Tone::Normal, reason, message: message.into() }
     }
 
-    /// A person may have to act.
+    /// A warning: a person may have to act.
     pub(crate) fn warning(reason: &'static str, message: impl Into<String>) -> Self {
         Self { tone: Tone::Warning, reason, message: message.into() }
     }
 }
 
-/// The first line: what commands have printed comes after it.
+/// The first line of a message; the output of commands follows it.
 pub(crate) fn first_line(message: &str) -> &str {
     message.lines().next().unwrap_or_default()
 }

@@ -30,5 +30,5 @@ pub use files::Seed;
 pub use machine::Machine;
 pub use network::Network;
 pub use requirements::{Missing, check};
-pub use set::{Set, cleanup};
+pub use set::{Set, remove_leftover_sets};
 pub use subnet::Subnet;

@@ -203,7 +203,7 @@ const OWNER: &str = "owner";
 ///
 /// # Errors
 /// If `sets` cannot be read.
-pub fn cleanup(sets: &Path) -> Result<Vec<String>> {
+pub fn remove_leftover_sets(sets: &Path) -> Result<Vec<String>> {
     if !sets.is_dir() {
         return Ok(Vec::new());
     }

@@ -7,7 +7,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
-use capstan_nspawn::{Error, Machine, MachineSpec, Seed, Set, cleanup};
+use capstan_nspawn::{Error, Machine, MachineSpec, Seed, Set, remove_leftover_sets};
 use tempfile::TempDir;
 
 const BOOT: Duration = Duration::from_secs(120);
@@ -244,10 +244,10 @@ fn what_a_killed_process_left_is_removed() {
         std::fs::read_to_string(&up).map(|_| ()).context("not up yet")
     });
     let id = std::fs::read_to_string(&up).unwrap();
-    assert_eq!(cleanup(&yard.sets()).unwrap(), Vec::<String>::new(), "its owner lives");
+    assert_eq!(remove_leftover_sets(&yard.sets()).unwrap(), Vec::<String>::new(), "its owner lives");
     child.kill().unwrap();
     child.wait().unwrap();
-    assert_eq!(cleanup(&yard.sets()).unwrap(), [id.as_str()]);
+    assert_eq!(remove_leftover_sets(&yard.sets()).unwrap(), [id.as_str()]);
     assert_eq!(traces(&id), Vec::<PathBuf>::new());
     assert!(!yard.sets().join(&id).exists());
 }

@@ -35,12 +35,12 @@ pub use gates::{GatesError, OpenGates, SignedGates};
 pub use identity::{Epoch, MachineIdentity, NumberError, PlanId, Revision};
 pub use path::{MachinePath, Mode, ModeError, PathError};
 pub use report::{
-    Excerpt, Facts, HostileReport, Ledger, LedgerBefore, LedgerItem, LedgerKind, Phase, ProbeResult,
+    Drift, Excerpt, Facts, HostileReport, Ledger, LedgerBefore, LedgerItem, LedgerKind, Phase, ProbeResult,
     Progress, Report, Standing, StepOutput, StepProgress,
 };
 pub use schema::{
     Action, ApiVersion, Argv, ArgvError, Artifact, Check, Command, Directory, EnvVar, File, Gate, HttpUrl,
-    HttpsUrl, Limit, MachinePlan, PlanError, PlanKind, Probe, Repeat, Retry, Source, SourceUrl,
+    HttpsUrl, Limit, MachinePlan, OnDrift, PlanError, PlanKind, Probe, Repeat, Retry, Source, SourceUrl,
     SourceUrlError, Step, Stop, Target, Undo, Unit, Unpack, UrlError, limits,
 };
 pub use sealed::{ParseError, SealedPlan};

@@ -6,8 +6,8 @@ mod common;
 
 use capstan_api::agent::MachineReportStatus;
 use capstan_plan::{
-    Excerpt, Facts, Ledger, LedgerBefore, LedgerItem, LedgerKind, Phase, PlanId, ProbeResult, Progress,
-    Report, Standing, StepOutput, StepProgress,
+    Drift, Excerpt, Facts, Ledger, LedgerBefore, LedgerItem, LedgerKind, Phase, PlanId, ProbeResult,
+    Progress, Report, Standing, StepOutput, StepProgress,
 };
 use common::{key, name, plan};
 use serde_json::{Value, json};
@@ -46,6 +46,14 @@ fn full() -> Report {
             healthy: false,
             message: Some("connection refused".into()),
             since: Some(time),
+        }],
+        drift: vec![Drift {
+            step: name("config"),
+            found: "/etc/app is missing".into(),
+            since: time,
+            repaired: Some(time),
+            message: Some("no room".into()),
+            times: 2,
         }],
         facts: Some(Facts {
             hostname: Some("web-0".into()),
@@ -87,7 +95,7 @@ fn same(report: &Report) -> Value {
 fn both_types_write_the_same_bytes() {
     let written = same(&full());
     let fields: Vec<&String> = written.as_object().unwrap().keys().collect();
-    assert_eq!(fields.len(), 14, "a field of the status is never set: {fields:?}");
+    assert_eq!(fields.len(), 15, "a field of the status is never set: {fields:?}");
     assert_eq!(serde_json::from_value::<Report>(written).unwrap(), full());
     assert_eq!(same(&Report::default()), json!({}));
     for phase in [Phase::Applying, Phase::Waiting, Phase::Applied, Phase::Failed, Phase::Refused] {
@@ -154,6 +162,9 @@ fn what_would_be_too_long_for_the_schema_is_cut() {
     progress.output.stderr = Some(Excerpt { head: Some(String::new()), ..Excerpt::default() });
     progress.attempts = Some(u32::MAX);
     report.probes = vec![ProbeResult { message: long(), ..report.probes[0].clone() }; 40];
+    let drift =
+        Drift { found: "ü".repeat(10_000), message: long(), times: u32::MAX, ..report.drift[0].clone() };
+    report.drift = vec![drift; 40];
     report.facts =
         Some(Facts { hostname: long(), os_image: long(), memory_bytes: Some(u64::MAX), ..Facts::default() });
     report.ledger = report.ledger.map(|ledger| {
@@ -164,6 +175,8 @@ fn what_would_be_too_long_for_the_schema_is_cut() {
     let written = same(&report);
     let characters = |pointer: &str| written.pointer(pointer).unwrap().as_str().unwrap().chars().count();
     assert_eq!(characters("/message"), 4096);
+    assert_eq!((characters("/drift/15/found"), characters("/drift/15/message")), (512, 1024));
+    assert_eq!(written.pointer("/drift/16"), None);
     assert_eq!(characters("/output/stdout/head"), 4096);
     assert_eq!(characters("/output/stdout/tail"), 4096);
     assert_eq!(characters("/probes/0/message"), 1024);

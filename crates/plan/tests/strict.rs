@@ -4,7 +4,9 @@
 
 mod common;
 
-use capstan_plan::{Action, Argv, Digest, EnvVar, MachinePlan, Retry, SealedPlan, SecretText, Step, limits};
+use capstan_plan::{
+    Action, Argv, Digest, EnvVar, MachinePlan, OnDrift, Retry, SealedPlan, SecretText, Step, limits,
+};
 use common::{CA, argv, name, path, plan, source};
 use serde_json::{Value, json};
 
@@ -88,6 +90,22 @@ fn versions_kinds_and_steps_from_the_future_are_refused_by_name() {
         let error = parse(&changed).unwrap_err();
         assert!(error.contains(said), "{error}");
     }
+}
+
+#[test]
+fn what_is_done_about_drift_is_written_only_if_it_is_not_the_default() {
+    let spelled = |policy: &str| {
+        let text = String::from_utf8(plan().seal().unwrap().bytes().to_vec()).unwrap();
+        let text = text.replacen(
+            "\"action\":{\"file\"",
+            &format!("\"onDrift\":\"{policy}\",\"action\":{{\"file\""),
+            1,
+        );
+        SealedPlan::parse(text.as_bytes())
+    };
+    assert_eq!(spelled("report").unwrap().plan().steps[1].on_drift, OnDrift::Report);
+    assert!(spelled("repair").unwrap_err().to_string().contains("one spelling"));
+    assert!(spelled("celebrate").unwrap_err().to_string().contains("celebrate"));
 }
 
 #[test]
@@ -281,6 +299,7 @@ fn inputs_change_with_what_has_an_effect_and_only_then() {
     };
     assert_eq!(changed(&|p| p.revision = p.revision.next().unwrap()), [""; 0]);
     assert_eq!(changed(&|p| p.steps[2].timeout_seconds = 1), [""; 0]);
+    assert_eq!(changed(&|p| p.steps[1].on_drift = OnDrift::Report), [""; 0]);
     assert_eq!(changed(&|p| command(&mut p.steps[2]).undo = None), [""; 0]);
     assert_eq!(changed(&|p| command(&mut p.steps[2]).creates = None), [""; 0]);
     assert_eq!(changed(&|p| command(&mut p.steps[2]).env[1].secret = false), [""; 0]);

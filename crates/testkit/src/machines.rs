@@ -7,7 +7,7 @@ use std::process::{Command as StdCommand, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use capstan_nspawn::{Machine, MachineSpec, Seed, Set, cleanup};
+use capstan_nspawn::{Machine, MachineSpec, Seed, Set, remove_leftover_sets};
 use capstan_tools::{Cache, machine_rootfs};
 use tempfile::TempDir;
 use tokio::process::Command;
@@ -44,7 +44,7 @@ impl Machines {
         blocking(|| {
             let sets = Cache::of_user()?.root().join("machines");
             // What tests left that were killed.
-            cleanup(&sets)?;
+            remove_leftover_sets(&sets)?;
             let set = Set::owned(&sets, &machine_rootfs()?)?;
             let folder = TempDir::with_prefix("capstan-machines-").context("no temporary folder")?;
             make_key(&folder.path().join("key"))?;

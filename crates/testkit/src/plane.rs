@@ -88,14 +88,14 @@ impl RealPlane {
             launch = auditing(launch, folder.path(), user)?;
         }
         crew.add(spawn("kube-apiserver", launch)?);
-        ready(&mut crew, "the API server to be ready", async || answers(&client, "/readyz").await).await?;
+        ready(&mut crew, "the API server to be ready", async || responds(&client, "/readyz").await).await?;
         crew.add(spawn("kube-controller-manager", files.controllers(controllers, &admin)?)?);
         // Not an API server, but it speaks HTTPS with the same certificates.
         let health = folder.path().join("controllers.kubeconfig");
         let address = format!("https://127.0.0.1:{controllers}");
         kubeconfig::write_kubeconfig(&health, &address, &authority.certificate(), &identity)?;
         let health = kubeconfig::client(&health).await?;
-        ready(&mut crew, "the controllers to be healthy", async || answers(&health, "/healthz").await)
+        ready(&mut crew, "the controllers to be healthy", async || responds(&health, "/healthz").await)
             .await?;
         Ok(Self { crew, folder, authority, server, admin, client })
     }
@@ -199,7 +199,7 @@ async fn ready(crew: &mut Crew, what: &str, mut look: impl AsyncFnMut() -> Resul
     waited.with_context(|| format!("the ends of the logs:\n{}", crew.tails()))?
 }
 
-async fn answers(client: &kube::Client, path: &str) -> Result<()> {
+async fn responds(client: &kube::Client, path: &str) -> Result<()> {
     let request = http::Request::get(path).body(Vec::new())?;
     client.request_text(request).await?;
     Ok(())

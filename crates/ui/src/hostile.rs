@@ -1,19 +1,22 @@
-//! Tests with a source that puts markup into every text, because every text on a page may come from a hostile machine.
+//! Tests with a source that puts markup into every text, because every text on a page may come from a hostile machine. Each
+//! text has a number, so that a field that a page does not show is noticed.
 
 use axum::body::Body;
 use axum::http::{Request, StatusCode};
 use http_body_util::BodyExt as _;
+use serde::Serialize;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use tokio::sync::watch;
 use tower::ServiceExt as _;
 
 use crate::action::{Action, Target};
 use crate::model::{
     Age, ClusterPage, ClusterRow, Condition, ConditionList, Count, Domain, Event, Fact, Fleet, HandOff,
-    HostCell, HostPage, HostRow, Hosts, LedgerLine, LedgerView, MachinePage, Offer, Paging, PlanProgress,
-    PlanStep, Preview, PreviewField, PreviewMachine, PreviewObject, Probe, Revision, Rollout, Tone, TreeLine,
-    Waiting,
+    HostCell, HostPage, HostRow, Hosts, LedgerLine, LedgerView, MachineChange, MachinePage, Offer, Paging,
+    PlanProgress, PlanStep, Preview, PreviewField, PreviewMachine, PreviewObject, Probe, Revision, Rollout,
+    RolloutTurn, Tone, TreeLine, Waiting,
 };
 use crate::render::Renderer;
 use crate::server::{Options, Shared, router};
@@ -21,8 +24,20 @@ use crate::source::{Answer, Filter, Problem, Source};
 
 const HOSTILE: &str = r#""'></td><script>alert(1)</script><img src=x onerror=alert(1)>{{ 7 * 7 }}"#;
 
+/// A text that no other field has.
 fn text() -> String {
-    HOSTILE.to_owned()
+    static NUMBER: AtomicUsize = AtomicUsize::new(0);
+    format!("f{}_{HOSTILE}", NUMBER.fetch_add(1, Ordering::Relaxed))
+}
+
+/// The texts in a page's content.
+fn texts(content: &serde_json::Value, into: &mut Vec<String>) {
+    match content {
+        serde_json::Value::String(text) => into.extend(text.contains(HOSTILE).then(|| text.clone())),
+        serde_json::Value::Array(items) => items.iter().for_each(|item| texts(item, into)),
+        serde_json::Value::Object(fields) => fields.values().for_each(|field| texts(field, into)),
+        _ => {}
+    }
 }
 
 fn age() -> Option<Age> {
@@ -61,7 +76,9 @@ fn paging() -> Paging {
 }
 
 fn handoffs() -> Vec<HandOff> {
-    vec![HandOff { what: text(), state: "waiting".to_owned(), object: text(), waiting: Some(waiting()) }]
+    // Its object is that of the hand-off.
+    let waiting = Waiting { object: String::new(), ..waiting() };
+    vec![HandOff { what: text(), state: "waiting".to_owned(), object: text(), waiting: Some(waiting) }]
 }
 
 fn facts() -> Vec<Fact> {
@@ -110,10 +127,18 @@ fn fields() -> Vec<PreviewField> {
     vec![one.clone(), PreviewField { from: None, to: None, ..one }]
 }
 
-struct Hostile(watch::Sender<u64>);
+struct Hostile {
+    changes: watch::Sender<u64>,
+    /// The texts that the pages since the last check must show.
+    planted: Arc<Mutex<Vec<String>>>,
+}
 
-fn ready<'a, T: Send + 'a>(value: T) -> Answer<'a, T> {
-    Box::pin(async { Ok(value) })
+impl Hostile {
+    fn ready<'a, T: Serialize + Send + 'a>(&self, value: T) -> Answer<'a, T> {
+        let content = serde_json::to_value(&value).expect("JSON");
+        texts(&content, &mut self.planted.lock().expect("a lock"));
+        Box::pin(async { Ok(value) })
+    }
 }
 
 impl Source for Hostile {
@@ -121,7 +146,9 @@ impl Source for Hostile {
         let cell = HostCell { namespace: text(), name: text(), state: text(), tone: Tone::Bad };
         let domain = Domain { name: text(), states: counts(), hosts: vec![cell], more: 3 };
         let (domains, notices) = (vec![domain], vec![text()]);
-        ready(Fleet { totals: counts(), clusters: vec![row()], paging: paging(), domains, notices })
+        // The health sums the phase up.
+        let cluster = ClusterRow { phase: String::new(), ..row() };
+        self.ready(Fleet { totals: counts(), clusters: vec![cluster], paging: paging(), domains, notices })
     }
 
     fn cluster<'a>(&'a self, _: &'a str, name: &'a str) -> Answer<'a, ClusterPage> {
@@ -141,8 +168,29 @@ impl Source for Hostile {
         let host = TreeLine { machine: None, host: Some(text()), ..line.clone() };
         let revision =
             Revision { number: 1, set: text(), version: text(), created: age(), replicas: 1, current: true };
-        ready(ClusterPage {
-            row: row(),
+        let turn =
+            RolloutTurn { machine: text(), turn: text(), doing: text(), since: age(), tone: Tone::Waiting };
+        let change = MachineChange {
+            machine: text(),
+            change: text(),
+            written: age(),
+            state: text(),
+            ended: age(),
+            tone: Tone::Good,
+        };
+        let rollout = Rollout {
+            object: text(),
+            progress: text(),
+            since: age(),
+            waits: text(),
+            turns: vec![turn],
+            changes: vec![change],
+            changes_more: 1,
+            revisions: vec![revision],
+        };
+        self.ready(ClusterPage {
+            // The chain says the same.
+            row: ClusterRow { waiting: None, ..row() },
             endpoint: text(),
             versions: counts(),
             machine: Some(text()),
@@ -152,7 +200,7 @@ impl Source for Hostile {
             tree_more: 1,
             conditions: conditions(),
             events: events(),
-            rollouts: vec![Rollout { deployment: text(), revisions: vec![revision] }],
+            rollouts: vec![rollout],
             offers: offers(),
         })
     }
@@ -174,7 +222,7 @@ impl Source for Hostile {
             written: age(),
         };
         let line = LedgerLine { kind: text(), name: text(), reset: text() };
-        ready(MachinePage {
+        self.ready(MachinePage {
             namespace: text(),
             name: text(),
             cluster: text(),
@@ -196,11 +244,16 @@ impl Source for Hostile {
     }
 
     fn hosts(&self, _: Filter) -> Answer<'_, Hosts> {
-        ready(Hosts { hosts: vec![host_row()], paging: paging(), states: counts(), notices: vec![text()] })
+        self.ready(Hosts {
+            hosts: vec![host_row()],
+            paging: paging(),
+            states: counts(),
+            notices: vec![text()],
+        })
     }
 
     fn host<'a>(&'a self, _: &'a str, _: &'a str) -> Answer<'a, HostPage> {
-        ready(HostPage {
+        self.ready(HostPage {
             row: host_row(),
             facts: facts(),
             conditions: conditions(),
@@ -227,7 +280,7 @@ impl Source for Hostile {
             fields: fields(),
             refusals: vec![text()],
         };
-        ready(Preview {
+        self.ready(Preview {
             summary: text(),
             tone: Tone::Bad,
             machines: vec![machine],
@@ -238,11 +291,11 @@ impl Source for Hostile {
     }
 
     fn act(&self, _: Action, target: Target) -> Answer<'_, String> {
-        ready(format!("did it to {}", target.name))
+        self.ready(format!("did it to {}", target.name))
     }
 
     fn changes(&self) -> watch::Receiver<u64> {
-        self.0.subscribe()
+        self.changes.subscribe()
     }
 }
 
@@ -250,10 +303,15 @@ fn address() -> SocketAddr {
     SocketAddr::from(([127, 0, 0, 1], 9000))
 }
 
-/// A server, and the cookie and CSRF token of somebody who has logged in.
+/// A server, and the cookie and CSRF token of a browser that has logged in.
 fn logged_in(allow_actions: bool) -> (Shared, String, String) {
+    logged_in_with(allow_actions, Arc::default())
+}
+
+/// The same. The server adds the texts that its pages must show to `planted`.
+fn logged_in_with(allow_actions: bool, planted: Arc<Mutex<Vec<String>>>) -> (Shared, String, String) {
     let shared = Shared {
-        source: Arc::new(Hostile(watch::Sender::new(0))),
+        source: Arc::new(Hostile { changes: watch::Sender::new(0), planted }),
         access: Arc::default(),
         renderer: Arc::new(Renderer::new().expect("templates")),
         address: address(),
@@ -303,7 +361,8 @@ impl<'a> Ask<'a> {
 
 #[tokio::test]
 async fn markup_in_any_field_is_only_text() {
-    let (shared, cookie, csrf) = logged_in(true);
+    let planted = Arc::new(Mutex::new(Vec::new()));
+    let (shared, cookie, csrf) = logged_in_with(true, Arc::clone(&planted));
     let encoded = "%22%27%3E%3Cscript%3Ealert%281%29%3C%2Fscript%3E";
     let confirm = format!("/confirm?action=hold&kind={encoded}&namespace={encoded}&name={encoded}");
     let filter = format!("/?q={encoded}&state={encoded}&page=2");
@@ -319,17 +378,23 @@ async fn markup_in_any_field_is_only_text() {
         "/hosts/a/b",
         confirm.as_str(),
     ];
-    let mut answers = Vec::new();
-    for page in pages {
-        answers.push((page.to_owned(), Ask::get(page, &cookie).answer(&shared).await));
-    }
+    let mut asked: Vec<Ask<'_>> = pages.into_iter().map(|page| Ask::get(page, &cookie)).collect();
     for (path, body) in [
         ("/plan", format!("csrf={csrf}&manifests={encoded}")),
         ("/actions", format!("csrf={csrf}&action=hold&kind=Machine&namespace=a&name={encoded}")),
     ] {
-        answers.push((path.to_owned(), Ask::post(path, &cookie, body).answer(&shared).await));
+        asked.push(Ask::post(path, &cookie, body));
     }
-    for (page, (status, html, headers)) in answers {
+    for ask in asked {
+        let page = ask.path.to_owned();
+        let (status, html, headers) = ask.answer(&shared).await;
+        let planted = std::mem::take(&mut *planted.lock().expect("a lock"));
+        let is_shown = |text: &&String| {
+            let (number, _) = text.split_once('_').expect("a number");
+            html.contains(&format!("{number}_"))
+        };
+        let hidden: Vec<_> = planted.iter().filter(|text| !is_shown(text)).collect();
+        assert!(hidden.is_empty(), "{page} does not show {hidden:?}: {html}");
         let expected = if page.ends_with("missing") { StatusCode::NOT_FOUND } else { StatusCode::OK };
         assert_eq!(status, expected, "{page}: {html}");
         assert!(html.contains("&lt;script&gt;"), "{page} does not show the text");

@@ -252,12 +252,56 @@ pub struct Revision {
     pub current: bool,
 }
 
-/// The revisions of a MachineDeployment, the newest first.
+/// A machine in a rollout that is in progress.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct RolloutTurn {
+    /// Name of the Machine.
+    pub machine: String,
+    /// `failed`, `now`, `next`, `later` or `held`.
+    pub turn: String,
+    /// What the machine does or waits for.
+    pub doing: String,
+    /// Since when.
+    pub since: Option<Age>,
+    /// Colour.
+    pub tone: Tone,
+}
+
+/// The last change of a machine: the plan that was written for it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct MachineChange {
+    /// Name of the Machine.
+    pub machine: String,
+    /// What the plan changes.
+    pub change: String,
+    /// When the plan was written.
+    pub written: Option<Age>,
+    /// How far the agent is with it.
+    pub state: String,
+    /// When the agent ended its last step.
+    pub ended: Option<Age>,
+    /// Colour.
+    pub tone: Tone,
+}
+
+/// The rollouts of a control plane or of a MachineDeployment: the one in progress, and earlier ones.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Rollout {
-    /// Name of the MachineDeployment.
-    pub deployment: String,
-    /// Its revisions.
+    /// Kind and name of the object.
+    pub object: String,
+    /// Progress; empty if no rollout is in progress.
+    pub progress: String,
+    /// Since when it is in progress.
+    pub since: Option<Age>,
+    /// Why it does not continue, as its controller says; empty if it does.
+    pub waits: String,
+    /// The machines that are not up to date, in the order of their turns.
+    pub turns: Vec<RolloutTurn>,
+    /// The last change of each machine, the newest first.
+    pub changes: Vec<MachineChange>,
+    /// Number of changes that are not listed.
+    pub changes_more: usize,
+    /// Revisions of a MachineDeployment, the newest first.
     pub revisions: Vec<Revision>,
 }
 
@@ -284,7 +328,7 @@ pub struct ClusterPage {
     pub conditions: Vec<ConditionList>,
     /// Newest first.
     pub events: Vec<Event>,
-    /// Revisions of its MachineDeployments.
+    /// Rollouts of its control plane and of its MachineDeployments.
     pub rollouts: Vec<Rollout>,
     /// Actions that the user can start.
     pub offers: Vec<Offer>,

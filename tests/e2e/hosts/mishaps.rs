@@ -71,7 +71,10 @@ async fn power_is_cut(yard: &Yard, rack: &TestMachine) -> Result<()> {
     until_told(yard, "cut", "BootstrapExecuted", "HostUnreachable", &words).await?;
     let (text, _) = why(yard, "cut").await?;
     expect(&text, &words)?;
-    expect(&text, &["▶ bootstrap data carried out", "Who must act: you: look after the host"])?;
+    expect(
+        &text,
+        &["▶ bootstrap data carried out", "Who must act: you: check power and network of the host"],
+    )?;
     let claim = host(yard, "rack").await?.spec.claim;
     ensure!(claim.is_some(), "the claim is lost");
 

@@ -13,6 +13,48 @@ use serde_json::{Value, json};
 
 const DEADLINE: Duration = Duration::from_secs(120);
 
+/// The text of what has the focus, and whether an outline marks it.
+const FOCUS: &str = r#"
+    const element = document.activeElement;
+    const style = getComputedStyle(element);
+    const marked = element === document.body || (style.outlineStyle !== "none" && parseFloat(style.outlineWidth) >= 2);
+    return {text: element === document.body ? "" : element.innerText || element.value || element.title || "", marked};
+"#;
+
+/// Texts with a contrast below 4.5, as WCAG computes it. Opacity counts; texts that are out of sight do not.
+const FAINT_TEXTS: &str = r#"
+    const parse = (colour) => {
+        const parts = colour.match(/[0-9.]+/g).map(Number);
+        return {rgb: parts.slice(0, 3), alpha: parts.length > 3 ? parts[3] : 1};
+    };
+    const over = (top, share, under) => top.map((part, at) => part * share + under[at] * (1 - share));
+    const luminance = (rgb) => {
+        const parts = rgb.map((part) => part / 255).map((part) => part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4);
+        return 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2];
+    };
+    const ancestors = (element) => element ? [element, ...ancestors(element.parentElement)] : [];
+    const faint = [];
+    const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+    while (walker.nextNode()) {
+        const element = walker.currentNode.parentElement;
+        const text = walker.currentNode.textContent.trim();
+        if (text === "" || element.closest(".hidden, .skip, script, option") || !element.checkVisibility()) continue;
+        let behind = [255, 255, 255];
+        let opacity = 1;
+        for (const part of ancestors(element).reverse()) {
+            const style = getComputedStyle(part);
+            const {rgb, alpha} = parse(style.backgroundColor);
+            behind = over(rgb, alpha, behind);
+            opacity *= Number(style.opacity);
+        }
+        const {rgb, alpha} = parse(getComputedStyle(element).color);
+        const [light, dark] = [luminance(behind), luminance(over(rgb, alpha * opacity, behind))].sort((a, b) => b - a);
+        const contrast = (light + 0.05) / (dark + 0.05);
+        if (contrast < 4.5) faint.push(`${contrast.toFixed(2)}: ${text.slice(0, 60)}`);
+    }
+    return [...new Set(faint)];
+"#;
+
 /// A browser without a window. Dropping it ends it.
 pub(super) struct Browser {
     client: Client,
@@ -138,6 +180,39 @@ impl Browser {
         let metrics = json!({"cmd": "Emulation.setDeviceMetricsOverride",
             "params": {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": true}});
         self.client.issue_cmd(Command { path: "goog/cdp/execute", body: metrics }).await.unwrap();
+    }
+
+    /// Whether the page needs no horizontal scrolling.
+    pub(super) async fn fits(&self) -> bool {
+        self.run("return document.documentElement.scrollWidth <= window.innerWidth").await == true
+    }
+
+    /// The texts whose contrast with what is behind them is less than WCAG asks for, with the contrast.
+    pub(super) async fn faint_texts(&self) -> Vec<Value> {
+        self.run(FAINT_TEXTS).await.as_array().unwrap().clone()
+    }
+
+    /// Moves the focus one stop on, and gives the text of what has it. Fails if the focus is not marked.
+    pub(super) async fn tab(&self) -> String {
+        // What WebDriver calls Tab.
+        self.key("\u{e004}").await;
+        let focus = self.run(FOCUS).await;
+        let text = focus["text"].as_str().unwrap().trim().to_owned();
+        assert!(focus["marked"] == true, "the focus on {text:?} cannot be seen");
+        text
+    }
+
+    /// Moves the focus on to the element with this text.
+    pub(super) async fn tab_to(&self, text: &str) {
+        let mut passed = Vec::new();
+        for _ in 0..100 {
+            let reached = self.tab().await;
+            if reached == text {
+                return;
+            }
+            passed.push(reached);
+        }
+        panic!("the keyboard does not reach {text:?}, only {passed:?}");
     }
 
     /// Asks pages for the colours of `scheme`, `light` or `dark`.

@@ -1,4 +1,5 @@
-//! The web view in a real browser: every page, live updates, actions with and without rights, hostile text, a large fleet, a phone.
+//! The web view in a real browser: every page, live updates, actions with and without rights, hostile text, a large fleet,
+//! a phone, the keyboard, contrast in both colour schemes.
 //!
 //! `CAPSTAN_SCREENSHOTS` names a folder to write pictures for the documentation to.
 
@@ -72,6 +73,8 @@ async fn a_cluster_is_watched_changed_and_previewed() {
         "Nothing waits: the cluster is available.",
         "ControlPlane - CapstanControlPlane/shop-control-plane",
         "Rollouts",
+        "No rollout is in progress.",
+        "First start of Kubernetes v1.36.0",
     ] {
         browser.shows(text).await;
     }
@@ -93,7 +96,10 @@ async fn a_cluster_is_watched_changed_and_previewed() {
     browser.open(&cluster_page).await;
     browser.mark().await;
     view.apply(&cluster(NEW)).await;
+    // The rollout in progress, and what it has done with each machine.
+    browser.shows("rolls out v1.36.1").await;
     browser.shows(&format!("machines on {NEW}")).await;
+    browser.shows("Kubernetes v1.36.0+k3s1 to v1.36.1+k3s1").await;
     eventually(DEADLINE, "the page to show the new version alone", async || {
         let text = browser.text("main").await?;
         ensure!(!text.contains(&format!("machines on {OLD}")), "{text}");
@@ -227,19 +233,93 @@ async fn text_of_a_hostile_machine_stays_text() {
     const HOSTILE: &str = r#"</pre><script>window.pwned = 1</script><img src=x onerror="window.pwned = 1">"#;
     let plane = Embedded::start().await.unwrap();
     let admin = plane.kubeconfig();
-    view::plant(&admin, HOSTILE).await;
+    let planted = view::plant(&admin, HOSTILE).await;
     let view = View::beside(&admin, &[]);
     let browser = Browser::start().await.unwrap();
     browser.open(&view.link().await).await;
-    for page in ["/", "/clusters/default/shop", "/machines/default/shop-0", "/hosts", "/hosts/default/rack-1"]
-    {
+    let pages =
+        ["/", "/clusters/default/shop", "/machines/default/shop-0", "/hosts", "/hosts/default/rack-1"];
+    let mut seen = String::new();
+    for page in pages {
         browser.open(&view.at(page).await).await;
         browser.shows("window.pwned = 1").await;
-        assert!(browser.run("return typeof window.pwned").await == "undefined", "{page} ran a script");
-        assert!(
-            browser.run("return document.querySelectorAll('main script, main img').length").await == 0,
-            "{page}"
-        );
+        is_only_text(&browser, page).await;
+        seen += browser.run("return document.body.textContent").await.as_str().unwrap();
+    }
+    let missing: Vec<usize> =
+        (1..=planted).filter(|number| !seen.contains(&format!("planted{number}."))).collect();
+    assert!(missing.is_empty(), "no page shows the planted texts {missing:?}");
+
+    // The preview shows the text of manifests, what the server says of it, and the text itself.
+    browser.open(&view.at("/plan").await).await;
+    let quoted = json!(HOSTILE).to_string();
+    let manifests = format!(
+        "{{apiVersion: v1, kind: ConfigMap, metadata: {{name: a}}, data: {{k: {quoted}}}}}\n---\n\
+         {{apiVersion: v1, kind: ConfigMap, metadata: {{name: {quoted}}}}}\n"
+    );
+    browser.fill("#manifests", &manifests).await;
+    browser.press("main form button").await;
+    browser.shows("This would be refused").await;
+    is_only_text(&browser, "/plan").await;
+
+    // The longest texts there are, on a phone, and in both colour schemes.
+    browser.resize(360, 740).await;
+    for page in pages {
+        browser.open(&view.at(page).await).await;
+        browser.shows("window.pwned = 1").await;
+        assert!(browser.fits().await, "{page} is wider than a phone");
+        for scheme in ["light", "dark"] {
+            browser.prefer(scheme).await;
+            let faint = browser.faint_texts().await;
+            assert!(faint.is_empty(), "{page}, {scheme}: these texts have too little contrast: {faint:#?}");
+        }
+    }
+    browser.is_clean().await;
+    browser.end().await;
+}
+
+/// Fails if the page has run a script of its content, or contains an element of it.
+async fn is_only_text(browser: &Browser, page: &str) {
+    assert!(browser.run("return typeof window.pwned").await == "undefined", "{page} ran a script");
+    let elements = browser.run("return document.querySelectorAll('main script, main img').length").await;
+    assert!(elements == 0, "{page} has elements of its content");
+}
+
+/// Every page and every action is reached without a pointer, and what has the focus is marked.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_keyboard_is_enough() {
+    let plane = Embedded::start().await.unwrap();
+    let admin = plane.kubeconfig();
+    view::apply(&admin, &json!({
+        "apiVersion": "infrastructure.cluster.x-k8s.io/v1alpha1", "kind": "Host",
+        "metadata": {"name": "rack-1", "namespace": "default"},
+        "spec": {"simulated": {}, "quarantine": {"reason": "NotClean", "message": "files are left in /var/lib"}},
+    })).await;
+    let view = View::beside(&admin, &["--allow-actions"]);
+    let browser = Browser::start().await.unwrap();
+    browser.open(&view.link().await).await;
+    browser.shows("rack-1").await;
+    // The first stop leads past the head of the page.
+    assert_eq!(browser.tab().await, "Skip to content");
+    browser.key("\n").await;
+    assert!(browser.run("return document.activeElement.id === 'main'").await == true);
+    browser.tab_to("rack-1: not checked yet").await;
+    browser.key("\n").await;
+    browser.shows("files are left in /var/lib").await;
+    browser.tab_to("End the quarantine").await;
+    browser.key("\n").await;
+    browser.shows("The host can be claimed by a new machine").await;
+    browser.tab_to("End the quarantine").await;
+    browser.key("\n").await;
+    browser.shows("Done").await;
+    let quarantine = ["get", "host", "rack-1", "-o", "jsonpath={.spec.quarantine.reason}"];
+    assert_eq!(kubectl(&admin, &quarantine, "").unwrap(), "");
+    for (section, shown) in
+        [("Hosts", "Problem and remedy"), ("Plan preview", "Show the plan"), ("Fleet", "Clusters")]
+    {
+        browser.tab_to(section).await;
+        browser.key("\n").await;
+        browser.shows(shown).await;
     }
     browser.is_clean().await;
     browser.end().await;
@@ -278,8 +358,7 @@ async fn a_thousand_clusters_are_paged_and_a_phone_is_wide_enough() {
     for page in ["/", "/hosts", "/plan", "/clusters/default/edge-0777"] {
         browser.open(&view.at(page).await).await;
         browser.shows("Capstan").await;
-        let fits = browser.run("return document.documentElement.scrollWidth <= window.innerWidth").await;
-        assert!(fits == true, "{page} is wider than a phone");
+        assert!(browser.fits().await, "{page} is wider than a phone");
     }
     for scheme in ["light", "dark"] {
         browser.prefer(scheme).await;

@@ -7,6 +7,7 @@
 
 mod clusterctl;
 mod plain;
+mod plugin;
 mod python;
 mod script;
 

@@ -257,7 +257,8 @@ fn without_ages(value: &mut Value) {
     }
 }
 
-/// What the real plane writes as protobuf is read by the embedded one as what it was. The embedded plane itself answers in JSON.
+/// What the real plane writes as protobuf is read by the embedded one as what it was, and both show their objects in the same
+/// bytes but for what is never the same.
 async fn protobuf_difference(planes: &Planes, kind: &TrialKind) -> Option<String> {
     let path = format!("{}?dryRun=All&fieldManager=ann", kind.path);
     let mut object = object(kind, 0);
@@ -270,6 +271,28 @@ async fn protobuf_difference(planes: &Planes, kind: &TrialKind) -> Option<String
     let [one, other] =
         [real, embedded].map(|plane| plane.send("POST", &path, PROTOBUF, bytes.clone(), &[("accept", JSON)]));
     let (one, other) = tokio::join!(one, other);
-    let difference = same::difference(&one.unwrap(), &other.unwrap(), kind.left_alone)?;
-    Some(format!("  protobuf of {}\n{difference}", kind.name))
+    let mut differences =
+        same::difference(&one.unwrap(), &other.unwrap(), kind.left_alone).unwrap_or_default();
+    let shown = |plane: &'static str, bytes: &[u8]| {
+        let object = capstan_apiserver_proto::decode(bytes).unwrap();
+        let again = capstan_apiserver_proto::encode(&object).unwrap();
+        let is_same = again == bytes;
+        (
+            object,
+            if is_same { String::new() } else { format!("    {plane}: other bytes when written again\n") },
+        )
+    };
+    let metadata = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
+    for accept in [PROTOBUF, metadata] {
+        let path = format!("{}?labelSelector={OURS}", kind.path);
+        let headers = [("accept", accept)];
+        let [one, other] =
+            [real, embedded].map(|plane| plane.fetch("GET", &path, JSON, Vec::new(), &headers));
+        let ((_, one), (_, other)) = (one.await.unwrap(), other.await.unwrap());
+        let ((one, real_bytes), (other, embedded_bytes)) = (shown("real", &one), shown("embedded", &other));
+        differences += &real_bytes;
+        differences += &embedded_bytes;
+        differences += &same::difference_of_values(&one, &other, kind.left_alone).unwrap_or_default();
+    }
+    (!differences.is_empty()).then(|| format!("  protobuf of {}\n{differences}", kind.name))
 }

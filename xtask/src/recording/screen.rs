@@ -28,7 +28,7 @@ pub(super) fn lines(output: &str, width: usize) -> Vec<Line> {
         .trim_end()
         .lines()
         .flat_map(|line| broken(&letters(line), width))
-        .map(|line| pieces(&line))
+        .map(|line| one_colour_each(&line))
         .collect()
 }
 
@@ -75,7 +75,7 @@ fn broken(line: &[Letter], width: usize) -> Vec<Vec<Letter>> {
     lines
 }
 
-fn pieces(letters: &[Letter]) -> Line {
+fn one_colour_each(letters: &[Letter]) -> Line {
     let mut line: Line = Vec::new();
     for (letter, color) in letters {
         match line.last_mut() {

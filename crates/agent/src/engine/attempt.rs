@@ -100,6 +100,7 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
                 failure: Some(Failure {
                     class: Class::Permanent,
                     ran: true,
+                    is_full: false,
                     message: format!(
                         "it was interrupted in revision {revision} and may have had its effect, and its guard does \
                          not say that it is done; it is not run twice, change its inputs to run it again"
@@ -122,6 +123,9 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
             failure.message = redactor.text(&failure.message);
         }
         let key = self.command_key(plan, step);
+        if outcome.failure.is_none() {
+            self.findings.repaired(&step.name, self.clock.now());
+        }
         let (step, inputs) = (step.name.clone(), plan.inputs(step));
         self.journal.append(Entry::Ended { step, inputs, outcome, at: self.clock.now() }).await?;
         if let Some(key) = key {
@@ -222,5 +226,9 @@ fn timeout(step: &Step) -> Duration {
 /// Something on the machine that failed before any command was started.
 fn failed(error: &MachineError, before: &str) -> Outcome {
     let class = if error.is_transient() { Class::Transient } else { Class::Permanent };
-    Outcome::failure(class, format!("{before}{error}"))
+    let mut outcome = Outcome::failure(class, format!("{before}{error}"));
+    if let Some(failure) = &mut outcome.failure {
+        failure.is_full = error.is_full();
+    }
+    outcome
 }

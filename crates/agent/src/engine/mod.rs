@@ -9,16 +9,24 @@ mod artifact;
 mod attempt;
 mod commands;
 mod files;
+mod look;
+mod patrol;
+mod remember;
 mod reset;
 mod unit;
 
 pub use reset::{Leftover, Reset};
 
-use capstan_plan::{Action, Epoch, MachinePath, OpenGates, Phase, Progress, PublicKey, VerifiedPlan};
+use capstan_plan::{
+    Action, Digest, Epoch, MachinePath, OpenGates, Phase, Progress, PublicKey, UnitName, VerifiedPlan,
+};
 use jiff::Timestamp;
+use std::collections::BTreeMap;
+use std::time::Duration;
 
 use crate::clock::Clock;
 use crate::decide::{Decision, decide};
+use crate::drift::{Findings, Sights};
 use crate::journal::{Entry, History, Journal, JournalError, Outcome};
 use crate::machine::{Machine, MachineError};
 use crate::redact::Redactor;
@@ -68,12 +76,40 @@ pub struct Engine<M, S, C> {
     journal: Journal<S>,
     clock: C,
     protected: Vec<MachinePath>,
+    /// What was seen of steps that the current plan would skip.
+    sights: Sights,
+    known: look::Known,
+    findings: Findings,
+    /// Runs of units that were started while all that they read was right.
+    good_runs: BTreeMap<UnitName, String>,
+    interval: Duration,
+    rounds: u32,
+    patrolled: Duration,
+    next_patrol: Duration,
+    /// Digest of the plan on the disk.
+    remembered: Option<Digest>,
 }
 
 impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
     /// An engine for this machine that continues from the journal.
-    pub const fn new(machine: M, journal: Journal<S>, clock: C) -> Self {
-        Self { machine, journal, clock, protected: Vec::new() }
+    pub fn new(machine: M, journal: Journal<S>, clock: C) -> Self {
+        // Soon after the start: what was done while the agent was away is not known.
+        let began = clock.elapsed();
+        Self {
+            machine,
+            journal,
+            clock,
+            protected: Vec::new(),
+            sights: Sights::default(),
+            known: look::Known::default(),
+            findings: Findings::default(),
+            good_runs: BTreeMap::new(),
+            interval: patrol::PATROL,
+            rounds: 0,
+            patrolled: began,
+            next_patrol: began + patrol::AFTER_START,
+            remembered: None,
+        }
     }
 
     /// Rejects plans that write to this folder of the agent.
@@ -90,7 +126,7 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
 
     /// The index of the next step.
     pub fn next_step(&self, plan: &VerifiedPlan, gates: &OpenGates) -> Option<usize> {
-        match decide(plan, gates, self.history(), &self.protected, self.clock.now()) {
+        match decide(plan, gates, self.history(), &self.sights, &self.protected, self.clock.now()) {
             Decision::Try { step } => Some(step),
             _ => None,
         }
@@ -141,7 +177,7 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
         on: &mut (impl FnMut(&Progress) + Send),
     ) -> Result<Advance, EngineError> {
         self.journal.tidy().await?;
-        let decision = decide(plan, gates, self.history(), &self.protected, self.clock.now());
+        let decision = decide(plan, gates, self.history(), &self.sights, &self.protected, self.clock.now());
         if let Some(turn) = self.settle_commands(plan, &decision, on).await? {
             return Ok(turn);
         }
@@ -167,6 +203,7 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
             Decision::Pass { step } => self.pass(plan, step).await?,
             Decision::Accept => self.accept(plan).await?,
             Decision::GiveBack(path) => self.give_back(plan, &path).await?,
+            Decision::Look { step } => self.look_before(plan, step).await?,
             Decision::Try { step } => self.attempt(plan, step, on).await?,
             Decision::Settle { step, revision } => self.settle(plan, step, revision).await?,
             Decision::Stop { step, reason } => {
@@ -204,6 +241,7 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
             machine: plan.plan().machine.clone(),
             epoch: plan.plan().epoch,
         };
+        self.findings.keep(plan.plan());
         Ok(self.journal.append(entry).await?)
     }
 
@@ -222,6 +260,7 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
         });
         // What stays by mistake takes up room and nothing else; the next plan tries again.
         let _ = self.machine.keep_fetched(&fetched.collect()).await;
+        self.patrol_soon();
         Ok(self.journal.append(Entry::Finished { plan: plan.id() }).await?)
     }
 

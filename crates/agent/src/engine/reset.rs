@@ -57,6 +57,8 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
         if !self.history().resetting {
             self.journal.append(Entry::ResetBegan).await?;
         }
+        // Before anything else: whatever happens from here on, no start of the agent finds it and carries it out again.
+        self.journal.forget_plan().await?;
         if let Err(error) = self.dismiss_steps().await {
             // It would go on to change what is about to be taken back.
             let what = "commands of the plan".to_owned();

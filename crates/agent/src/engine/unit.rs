@@ -24,13 +24,20 @@ const STOPPING: Duration = Duration::from_secs(300);
 /// How long questions and orders that start nothing may take.
 const ASKING: Duration = Duration::from_secs(90);
 
-/// What systemd says of a unit.
+/// What systemd says of a unit. What it does not say is empty.
 #[derive(Debug, PartialEq, Eq)]
-struct State {
+pub(super) struct State {
     /// `active`, `inactive`, `failed`, `activating`, `deactivating` and others.
-    active: String,
+    pub(super) active: String,
     /// Its run, or its last one; empty if it never ran since the machine was booted.
-    invocation: String,
+    pub(super) invocation: String,
+    /// `enabled`, `disabled`, `static`, `masked` and others.
+    enabled: String,
+    /// `loaded`, `masked`, `not-found` and others.
+    loaded: String,
+    needs_reload: bool,
+    /// It runs to its end, and is inactive again when it has succeeded.
+    ends_by_itself: bool,
 }
 
 impl State {
@@ -40,14 +47,51 @@ impl State {
             let value = text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix('='));
             value.unwrap_or_default().trim().to_owned()
         };
-        Self { active: value("ActiveState"), invocation: value("InvocationID") }
+        Self {
+            active: value("ActiveState"),
+            invocation: value("InvocationID"),
+            enabled: value("UnitFileState"),
+            loaded: value("LoadState"),
+            needs_reload: value("NeedDaemonReload") == "yes",
+            ends_by_itself: value("Type") == "oneshot" && value("RemainAfterExit") == "no",
+        }
+    }
+
+    pub(super) fn is_masked(&self) -> bool {
+        self.loaded == "masked" || self.enabled.starts_with("masked")
+    }
+
+    /// Whether it does not come up with the machine. One without a place to be enabled at is `static`.
+    pub(super) fn is_disabled(&self) -> bool {
+        matches!(self.enabled.as_str(), "disabled" | "enabled-runtime")
+    }
+
+    /// Whether systemd has not read its file since it was written.
+    pub(super) const fn needs_reload(&self) -> bool {
+        self.needs_reload
+    }
+
+    /// Whether it neither comes up nor goes down.
+    pub(super) fn is_settled(&self) -> bool {
+        matches!(self.active.as_str(), "active" | "reloading" | "inactive" | "failed")
+    }
+
+    /// Whether it does not run, and should.
+    pub(super) fn is_down(&self) -> bool {
+        match self.active.as_str() {
+            "inactive" => !self.ends_by_itself,
+            other => other == "failed",
+        }
     }
 
     /// Whether nothing of it runs.
-    fn is_ended(&self) -> bool {
+    pub(super) fn is_ended(&self) -> bool {
         matches!(self.active.as_str(), "inactive" | "failed" | "")
     }
 }
+
+const PROPERTIES: &str =
+    "--property=ActiveState,InvocationID,UnitFileState,LoadState,NeedDaemonReload,Type,RemainAfterExit";
 
 fn systemctl(words: &[&str]) -> Argv {
     Argv::new([&["systemctl"], words].concat()).expect("some short words without a zero byte")
@@ -62,8 +106,11 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
         timeout: Duration,
         redactor: &Redactor,
     ) -> Result<Outcome, StepError> {
-        self.put_unit_file(unit).await?;
         let name = unit.name.as_str();
+        if self.state(&unit.name).await?.is_masked() {
+            self.unmask(&unit.name).await?;
+        }
+        self.put_unit_file(unit).await?;
         // Also if the file was right: nobody knows whether systemd has read it since it was written.
         for words in [&["daemon-reload"][..], &["enable", "--", name]] {
             let ran = self.systemctl(words, ASKING).await?;
@@ -85,10 +132,13 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
         if !was_started {
             let instead_of = state.invocation;
             if known.is_none_or(|start| start.inputs != inputs || start.instead_of != instead_of) {
-                let entry = Entry::Starting { unit: unit.name.clone(), inputs, instead_of };
+                let (unit, repair) = (unit.name.clone(), None);
+                let entry = Entry::Starting { unit, inputs, instead_of, repair };
                 self.journal.append(entry).await?;
             }
         }
+        // What it is started from now was not looked at.
+        self.good_runs.remove(&unit.name);
         // Starting what is starting waits for it.
         let order = if was_started { "start" } else { "restart" };
         let ran = self.systemctl(&[order, "--", name], timeout).await?;
@@ -98,7 +148,17 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
         Ok(report::outcome(&ran, redactor))
     }
 
-    async fn put_unit_file(&mut self, unit: &Unit) -> Result<(), StepError> {
+    /// Takes away the link by which somebody has kept systemd from reading the file of a unit of ours.
+    pub(super) async fn unmask(&self, name: &UnitName) -> Result<(), MachineError> {
+        let path = Unit::path_of(name);
+        let is_ours = self.history().ledger.holding(&path).is_some();
+        if is_ours {
+            self.order(&["unmask", "--", name.as_str()], ASKING).await?;
+        }
+        Ok(())
+    }
+
+    pub(super) async fn put_unit_file(&mut self, unit: &Unit) -> Result<(), StepError> {
         let path = unit.path();
         self.make_parents(&path).await?;
         let found = self.machine.inspect(&path).await?;
@@ -137,7 +197,7 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
             let invocation = Invocation { argv, env: &[], timeout, key: None };
             let ran = self.run_or_resume(&CommandKey::stop(name, stop), invocation).await?;
             if ran.exit != Exit::Code(0) {
-                return Err(unwilling(format!("its `stop` {}", report::ending(ran.exit))));
+                return Err(unwilling("end", format!("its `stop` {}", report::ending(ran.exit))));
             }
         }
         // Without its file it is not enabled either: that goes first.
@@ -168,8 +228,8 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
         })
     }
 
-    async fn state(&self, name: &UnitName) -> Result<State, MachineError> {
-        let words = ["show", "--property=ActiveState,InvocationID", "--", name.as_str()];
+    pub(super) async fn state(&self, name: &UnitName) -> Result<State, MachineError> {
+        let words = ["show", PROPERTIES, "--", name.as_str()];
         let ran = self.order(&words, ASKING).await?;
         Ok(State::read(&ran.stdout.head))
     }
@@ -178,13 +238,18 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
         self.machine.run(Invocation { argv: &systemctl(words), env: &[], timeout, key: None }).await
     }
 
+    /// Tells systemd something that starts nothing, or that it does not wait for.
+    pub(super) async fn tell_systemd(&self, words: &[&str]) -> Result<(), MachineError> {
+        self.order(words, ASKING).await.map(drop)
+    }
+
     /// The same, where anything but success is an error.
     async fn order(&self, words: &[&str], timeout: Duration) -> Result<Ran, MachineError> {
         let ran = self.systemctl(words, timeout).await?;
         if ran.exit == Exit::Code(0) {
             return Ok(ran);
         }
-        Err(unwilling(format!("systemctl {} {}", words[0], report::ending(ran.exit))))
+        Err(unwilling(words[0], format!("systemctl {} {}", words[0], report::ending(ran.exit))))
     }
 
     /// systemctl says little; what the unit printed says more.
@@ -212,8 +277,8 @@ fn refused(order: &str, ran: &Ran, redactor: &Redactor) -> Outcome {
 }
 
 /// It may pass: who asks again does it again.
-fn unwilling(what: String) -> MachineError {
-    MachineError::io("end the unit", std::io::Error::other(what))
+fn unwilling(what: &str, why: String) -> MachineError {
+    MachineError::io(format!("{what} the unit"), std::io::Error::other(why))
 }
 
 #[cfg(test)]
@@ -229,5 +294,15 @@ mod tests {
         assert!(state("InvocationID=\nActiveState=inactive\n").is_ended());
         assert!(state("ActiveState=failed\nInvocationID=1").is_ended());
         assert!(state("").is_ended());
+        // What is not said is not judged.
+        let plain = state("ActiveState=active");
+        assert!(!plain.is_masked() && !plain.is_disabled() && !plain.needs_reload() && !plain.is_down());
+        assert!(state("ActiveState=inactive").is_down() && state("ActiveState=failed").is_down());
+        let ends = "Type=oneshot\nRemainAfterExit=no\nActiveState=";
+        assert!(!state(&format!("{ends}inactive")).is_down() && state(&format!("{ends}failed")).is_down());
+        assert!(state("LoadState=masked").is_masked() && state("UnitFileState=masked-runtime").is_masked());
+        assert!(
+            state("UnitFileState=disabled").is_disabled() && !state("UnitFileState=static").is_disabled()
+        );
     }
 }

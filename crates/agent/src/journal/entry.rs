@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::History;
+use crate::drift::Repair;
 use crate::ledger::Holding;
 
 /// One line of the journal.
@@ -79,6 +80,9 @@ pub enum Entry {
         inputs: Digest,
         /// What systemd calls its run so far; empty if there was none. Another one says that it was started.
         instead_of: String,
+        /// If drift is the reason: which repair in a row it is. Agents that do not know it pass over it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        repair: Option<Repair>,
     },
     /// All steps of the plan are done.
     Finished {
@@ -134,6 +138,9 @@ pub struct Failure {
     pub class: Class,
     /// Whether its command was started, so that a command that runs once must not run again.
     pub ran: bool,
+    /// Whether a disk had no room: then it is tried until there is room, whatever the plan says of retries.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_full: bool,
     /// The message for users.
     pub message: String,
 }
@@ -156,6 +163,9 @@ impl Outcome {
 
     /// An attempt that failed before its command was started.
     pub fn failure(class: Class, message: impl Into<String>) -> Self {
-        Self { failure: Some(Failure { class, ran: false, message: message.into() }), ..Self::default() }
+        Self {
+            failure: Some(Failure { class, ran: false, is_full: false, message: message.into() }),
+            ..Self::default()
+        }
     }
 }

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Entry, Failure, Outcome};
+use crate::drift::Repair;
 use crate::ledger::{After, Holding, Ledger};
 use crate::machine::CommandKey;
 
@@ -48,6 +49,9 @@ pub struct Start {
     pub inputs: Digest,
     /// The invocation ID of the unit before the start. While systemd reports the same one, the unit was not started.
     pub instead_of: String,
+    /// If it was started because of drift: which repair in a row it was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repair: Option<Repair>,
 }
 
 /// The progress of a plan.
@@ -76,6 +80,9 @@ pub struct Tries {
     pub failed: u32,
     /// Number of interruptions, without an open attempt.
     pub interrupted: u32,
+    /// Number of attempts for which a disk had no room. They are no failures of the step.
+    #[serde(default)]
+    pub full: u32,
     /// Whether an attempt has begun and not ended. This is never read while a step runs, so the attempt was
     /// interrupted.
     pub open: bool,
@@ -88,7 +95,7 @@ pub struct Tries {
 impl Tries {
     /// The number of the next attempt. A journal may have any numbers.
     fn next(&self) -> u32 {
-        self.failed.saturating_add(self.interrupted).saturating_add(1)
+        self.failed.saturating_add(self.interrupted).saturating_add(self.full).saturating_add(1)
     }
 }
 
@@ -215,8 +222,8 @@ impl History {
                 }
                 self.ledger.release(&path);
             }
-            Entry::Starting { unit, inputs, instead_of } => {
-                self.units.insert(unit, Start { inputs, instead_of });
+            Entry::Starting { unit, inputs, instead_of, repair } => {
+                self.units.insert(unit, Start { inputs, instead_of, repair });
             }
             Entry::Undone { step, undo, keeps } => {
                 self.ledger.undone(&step, &undo);
@@ -288,7 +295,8 @@ impl History {
                     }
                     _ => {}
                 }
-                tries.failed = tries.failed.saturating_add(1);
+                let count = if failure.is_full { &mut tries.full } else { &mut tries.failed };
+                *count = count.saturating_add(1);
                 tries.failure = Some(failure);
                 tries.at = Some(at);
             }

@@ -103,6 +103,7 @@ impl<S: Store> Journal<S> {
 
     /// Forgets everything: the machine is as it was before we came.
     pub(crate) async fn forget(&mut self) -> Result<(), JournalError> {
+        self.forget_plan().await?;
         self.start_anew(Vec::new(), 0).await?;
         self.history = History::default();
         self.drop_surplus().await
@@ -128,6 +129,22 @@ impl<S: Store> Journal<S> {
     /// Content that was kept.
     pub(crate) async fn kept(&mut self, digest: Digest) -> io::Result<Vec<u8>> {
         self.store.kept(digest).await
+    }
+
+    /// Keeps the accepted plan beside the journal, as it came.
+    pub(crate) async fn put_plan(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.store.put_plan(bytes).await
+    }
+
+    /// The accepted plan, as it came.
+    pub(crate) async fn plan(&mut self) -> io::Result<Option<Vec<u8>>> {
+        self.store.plan().await
+    }
+
+    /// Forgets the accepted plan.
+    pub(crate) async fn forget_plan(&mut self) -> Result<(), JournalError> {
+        self.write(async |store| store.forget_plan().await.map_err(JournalError::store("forget the plan of")))
+            .await
     }
 
     /// Forgets kept content that nothing can need any more.

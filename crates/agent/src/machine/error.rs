@@ -39,6 +39,8 @@ pub enum MachineError {
         reasons: String,
         /// Whether one of them may yet give it.
         transient: bool,
+        /// Whether the disk of the machine has no room for it.
+        is_full: bool,
     },
     /// An archive is rejected.
     #[error("the archive is not unpacked: {0}")]
@@ -66,10 +68,24 @@ pub(crate) fn remedy(error: &io::Error) -> &'static str {
     }
 }
 
+/// Whether a disk has no room, or a quota no more.
+pub(crate) fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+}
+
 impl MachineError {
     /// An error of the operating system.
     pub fn io(what: impl Into<String>, source: impl Into<io::Error>) -> Self {
         Self::Io { what: what.into(), source: source.into() }
+    }
+
+    /// Whether a disk has no room. Then there is nothing wrong with the step, and it is tried until there is room.
+    pub fn is_full(&self) -> bool {
+        match self {
+            Self::Io { source, .. } => is_full(source),
+            Self::NotFetched { is_full, .. } => *is_full,
+            _ => false,
+        }
     }
 
     /// Whether a retry may succeed: after a full disk it may, with a missing program it does not.

@@ -1,7 +1,7 @@
 //! The operating system as the engine sees it.
 //!
-//! Small on purpose: a simulated machine implements twelve functions and gets the whole engine. The three for commands
-//! that outlive the agent have defaults, for machines whose commands end with it. The rules an implementation must keep
+//! Small on purpose: a simulated machine implements thirteen functions and gets the whole engine. The three for commands
+//! that outlive the agent have defaults, for machines whose commands end with it, and so has the one that saves reading. The rules an implementation must keep
 //! stand beside each; the engine's crash safety rests on them.
 
 mod command;
@@ -10,7 +10,7 @@ mod output;
 
 pub use command::{CommandKey, Resumed};
 pub use error::MachineError;
-pub(crate) use error::remedy;
+pub(crate) use error::{is_full, remedy};
 pub use output::{Capture, Captured};
 
 use capstan_plan::{Argv, Artifact, Digest, EnvVar, Facts, HttpUrl, MachinePath};
@@ -65,6 +65,19 @@ pub trait Machine: Send + Sync {
         artifact: &Artifact,
         timeout: Duration,
     ) -> impl Future<Output = Result<(), MachineError>> + Send;
+
+    /// Whether an artifact is in its place as [`install`](Self::install) has put it, by its content. None if that cannot be
+    /// found out, because what it was unpacked from is not at hand. Writes and fetches nothing.
+    fn is_installed(
+        &self,
+        artifact: &Artifact,
+    ) -> impl Future<Output = Result<Option<bool>, MachineError>> + Send;
+
+    /// What changes when the file at a path is changed, or anything in the folder there: found out without reading content.
+    /// None if there is no such thing; then the content is read whenever it is looked at.
+    fn stamp(&self, _: &MachinePath) -> impl Future<Output = Result<Option<Digest>, MachineError>> + Send {
+        async { Ok(None) }
+    }
 
     /// Removes a folder with everything in it, following no link. It is no error if there is none. After a crash
     /// some of it may be left. Durable when it returns.

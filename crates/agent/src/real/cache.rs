@@ -11,7 +11,7 @@ use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::timeout;
@@ -19,7 +19,7 @@ use tokio::time::timeout;
 use super::cancel::Cancel;
 use super::files;
 use crate::https::{Connection, Trust};
-use crate::machine::{MachineError, remedy};
+use crate::machine::{MachineError, is_full, remedy};
 
 /// A source that sends nothing for so long has gone away.
 const SILENCE: Duration = Duration::from_secs(60);
@@ -31,16 +31,28 @@ const PIECE: usize = 128 * 1024;
 struct Refusal {
     reason: String,
     transient: bool,
+    /// The disk of this machine has no room.
+    is_full: bool,
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "for `map_err`")]
 impl Refusal {
     fn passing(reason: impl ToString) -> Self {
-        Self { reason: reason.to_string(), transient: true }
+        Self { reason: reason.to_string(), transient: true, is_full: false }
     }
 
     fn lasting(reason: impl ToString) -> Self {
-        Self { reason: reason.to_string(), transient: false }
+        Self { reason: reason.to_string(), transient: false, is_full: false }
+    }
+
+    /// What is fetched cannot be written.
+    fn of_disk(path: &Path) -> impl FnOnce(io::Error) -> Self {
+        let path = path.display().to_string();
+        move |error| Self {
+            reason: format!("cannot write {path}: {error}{}", remedy(&error)),
+            transient: true,
+            is_full: is_full(&error),
+        }
     }
 }
 
@@ -55,13 +67,18 @@ impl Cache {
         Self { folder }
     }
 
+    /// Where an artifact lies if it was fetched.
+    pub(super) fn place(&self, digest: Digest) -> PathBuf {
+        self.folder.join(digest.to_string())
+    }
+
     /// Where an artifact lies, fetched from the first source that gives it if it was not before.
     pub(super) async fn get(
         &self,
         root: &Arc<OwnedFd>,
         artifact: &Artifact,
     ) -> Result<PathBuf, MachineError> {
-        let path = self.folder.join(artifact.sha256.to_string());
+        let path = self.place(artifact.sha256);
         if path.exists() {
             return Ok(path);
         }
@@ -71,17 +88,18 @@ impl Cache {
             .create(&self.folder)
             .map_err(|error| MachineError::io("make the folder of what is fetched", error))?;
         let mut reasons = Vec::new();
-        let mut transient = false;
+        let (mut transient, mut is_full) = (false, false);
         for source in &artifact.sources {
             match self.fetch(root, source, artifact).await {
                 Ok(()) => return Ok(path),
                 Err(refusal) => {
                     transient |= refusal.transient;
+                    is_full |= refusal.is_full;
                     reasons.push(format!("{}: {}", without_query(&source.url), refusal.reason));
                 }
             }
         }
-        Err(MachineError::NotFetched { reasons: reasons.join("; "), transient })
+        Err(MachineError::NotFetched { reasons: reasons.join("; "), transient, is_full })
     }
 
     async fn fetch(&self, root: &Arc<OwnedFd>, source: &Source, artifact: &Artifact) -> Result<(), Refusal> {
@@ -187,7 +205,7 @@ impl Cache {
     /// What has been fetched so far of an artifact; nothing, to begin anew.
     async fn part(&self, digest: Digest, goes_on: bool) -> Result<Part, Refusal> {
         let path = self.folder.join(format!("{digest}.part"));
-        blocking(move || Part::open(path, goes_on).map_err(Refusal::passing)).await
+        blocking(move || Part::open(path.clone(), goes_on).map_err(Refusal::of_disk(&path))).await
     }
 
     /// Takes what was fetched for what it should be, if it is.
@@ -206,7 +224,8 @@ impl Cache {
             part.file.sync_all()?;
             capstan_files::publish(&part.path, &place).map_err(|error| error.source)
         };
-        blocking(move || put().map_err(Refusal::passing)).await
+        let folder = self.folder.clone();
+        blocking(move || put().map_err(Refusal::of_disk(&folder))).await
     }
 
     /// Forgets all but these, with what was fetched in part.
@@ -263,10 +282,7 @@ impl Part {
         if self.size + bytes.len() as u64 > most {
             return Err(Refusal::lasting(format!("it has more than {most} bytes")));
         }
-        self.file.write_all(bytes).map_err(|error| {
-            let (path, remedy) = (self.path.display(), remedy(&error));
-            Refusal::passing(format!("cannot write {path}: {error}{remedy}"))
-        })?;
+        self.file.write_all(bytes).map_err(Refusal::of_disk(&self.path))?;
         self.hasher.update(bytes);
         self.size += bytes.len() as u64;
         Ok(())

@@ -1,6 +1,6 @@
 //! Artifacts on their way from the cache to their place: as a file, or as a folder that an archive is unpacked into.
 
-use capstan_plan::{Artifact, Hasher, MachinePath, Unpack};
+use capstan_plan::{Artifact, Digest, Hasher, MachinePath, Unpack};
 use rustix::fs::{Mode, OFlags, RenameFlags, fsync, mkdirat, openat, renameat, renameat_with, syncfs};
 use rustix::io::Errno;
 use std::fs::File;
@@ -16,11 +16,11 @@ use super::walk::{existing_parent, look};
 use crate::machine::{Found, MachineError, Metadata};
 
 /// Bytes that are copied at once.
-const PIECE: usize = 128 * 1024;
+pub(super) const PIECE: usize = 128 * 1024;
 
 const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
-fn metadata(artifact: &Artifact) -> Metadata {
+pub(super) fn metadata(artifact: &Artifact) -> Metadata {
     Metadata { mode: artifact.mode.bits(), owner: artifact.owner, group: artifact.group }
 }
 
@@ -123,7 +123,7 @@ fn fill(
     let tree =
         openat(folder, temporary, FOLDER, Mode::empty()).map_err(cannot("open a folder beside", path))?;
     let owner = (artifact.owner, artifact.group);
-    let source = Checked { source, hasher: Hasher::default(), flag };
+    let source = Checked::new(source, flag);
     let mut source = match sort {
         Unpack::TarGz => {
             let mut gz = flate2::read::MultiGzDecoder::new(BufReader::with_capacity(PIECE, source));
@@ -141,7 +141,7 @@ fn fill(
     };
     // Behind the end of the archive there may be more; what was unpacked counts only if all of it is right.
     io::copy(&mut source, &mut io::sink()).map_err(cannot("read what was fetched for", path))?;
-    if source.hasher.finish() != artifact.sha256 {
+    if source.finish() != artifact.sha256 {
         return Err(MachineError::io(format!("unpack {path}"), io::Error::other(CHANGED)));
     }
     own(&tree, metadata(artifact)).map_err(cannot("set the owner of", path))?;
@@ -170,10 +170,21 @@ fn swap(folder: &OwnedFd, temporary: &str, path: &MachinePath) -> Result<(), Mac
 }
 
 /// Reads, and knows the digest of what it has read.
-struct Checked<'a> {
+pub(super) struct Checked<'a> {
     source: File,
     hasher: Hasher,
     flag: &'a Flag,
+}
+
+impl<'a> Checked<'a> {
+    pub(super) fn new(source: File, flag: &'a Flag) -> Self {
+        Self { source, hasher: Hasher::default(), flag }
+    }
+
+    /// The digest of all that was read.
+    pub(super) fn finish(self) -> Digest {
+        self.hasher.finish()
+    }
 }
 
 impl Read for Checked<'_> {

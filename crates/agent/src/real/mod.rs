@@ -8,8 +8,10 @@ mod files;
 mod http;
 mod install;
 mod process;
+mod stamp;
 mod tree;
 mod unpack;
+mod verify;
 mod walk;
 
 pub use command::{RunningCommand, running_commands, supervise};
@@ -147,6 +149,24 @@ impl Machine for Linux {
         let late = || io::Error::new(io::ErrorKind::TimedOut, "it took too long");
         let work = tokio::time::timeout(timeout, self.install(artifact));
         work.await.map_err(|_| MachineError::io(format!("install {}", artifact.path), late()))?
+    }
+
+    async fn is_installed(&self, artifact: &Artifact) -> Result<Option<bool>, MachineError> {
+        let cancel = Cancel::default();
+        let (wanted, fetched, flag) = (artifact.clone(), self.cache.place(artifact.sha256), cancel.flag());
+        self.with(&artifact.path, move |root, path| match wanted.unpack {
+            // Where the folder above is missing, so is it.
+            _ if files::inspect(root, path)? == Found::Nothing => Ok(Some(false)),
+            None => install::is_there(root, &wanted, &flag).map(Some),
+            Some(sort) => verify::tree(root, &wanted, &fetched, sort, &flag),
+        })
+        .await
+    }
+
+    async fn stamp(&self, path: &MachinePath) -> Result<Option<Digest>, MachineError> {
+        let cancel = Cancel::default();
+        let flag = cancel.flag();
+        self.with(path, move |root, path| stamp::of(root, path, &flag)).await
     }
 
     async fn remove_tree(&self, path: &MachinePath) -> Result<(), MachineError> {

@@ -4,7 +4,8 @@
 //! and no link leads out of it, nothing but files, folders and links is made, and there is an end to it.
 
 use rustix::fs::{
-    AtFlags, Gid, Mode, OFlags, Uid, chownat, fchmod, fchown, linkat, mkdirat, openat, statat, symlinkat,
+    AtFlags, Gid, Mode, OFlags, Uid, chownat, fchmod, fchown, linkat, mkdirat, openat, readlinkat, statat,
+    symlinkat,
 };
 use rustix::io::Errno;
 use std::borrow::Cow;
@@ -36,7 +37,7 @@ fn cannot(what: &Path) -> impl FnOnce(io::Error) -> MachineError {
 
 /// Unpacks everything. Folders get their modes at the end: one that may not be written to must be filled first.
 pub(super) fn unpack(tree: &OwnedFd, source: &mut impl Read, owner: (u32, u32)) -> Result<(), MachineError> {
-    let mut unpacker = Unpacker { tree, owner, left: BYTES, folders: Vec::new() };
+    let mut unpacker = Unpacker { tree, owner, left: BYTES, folders: Vec::new(), links: Vec::new() };
     let mut archive = Archive::new(source);
     let entries = archive.entries().map_err(unreadable)?;
     for (count, entry) in entries.enumerate() {
@@ -46,6 +47,14 @@ pub(super) fn unpack(tree: &OwnedFd, source: &mut impl Read, owner: (u32, u32)) 
         unpacker.entry(&mut entry.map_err(unreadable)?)?;
     }
     unpacker.finish()
+}
+
+/// How many links are followed from one, as the kernel does.
+const LINKS: usize = 40;
+
+/// The parts of a path, the first one last.
+fn parts(path: &Path) -> Vec<PathBuf> {
+    path.components().rev().map(|part| PathBuf::from(part.as_os_str())).collect()
 }
 
 /// The archive, or the disk it is read from.
@@ -61,6 +70,7 @@ struct Unpacker<'a> {
     owner: (u32, u32),
     left: u64,
     folders: Vec<(PathBuf, u32)>,
+    links: Vec<PathBuf>,
 }
 
 impl Unpacker<'_> {
@@ -97,7 +107,10 @@ impl Unpacker<'_> {
                 symlinkat(&target, &folder, &name).map_err(|error| twice(&path, error))?;
                 let (owner, group) = (Uid::from_raw(self.owner.0), Gid::from_raw(self.owner.1));
                 chownat(&folder, &name, Some(owner), Some(group), AtFlags::SYMLINK_NOFOLLOW)
-                    .map_err(|error| cannot(&path)(error.into()))
+                    .map_err(|error| cannot(&path)(error.into()))?;
+                // Where it leads depends on what comes later, also on other links.
+                self.links.push(path);
+                Ok(())
             }
             EntryType::Link => {
                 let target = inside(&target(entry)?)?;
@@ -169,7 +182,46 @@ impl Unpacker<'_> {
         Ok(folder)
     }
 
+    /// Follows a symbolic link, part by part and with every link on the way, and refuses it if that leads out of the folder. One
+    /// that leads nowhere does not: nobody makes anything in the folder later. What cannot be followed is counted by its names.
+    fn leads_inside(&self, link: &Path) -> Result<(), MachineError> {
+        let out = || refuse(link, "is a link that leads out of the folder it belongs in");
+        let mut at: Vec<PathBuf> = Vec::new();
+        let mut left: Vec<PathBuf> = parts(link);
+        let mut followed = 0;
+        while let Some(part) = left.pop() {
+            match part.components().next() {
+                None | Some(Component::CurDir) => continue,
+                Some(Component::ParentDir) => {
+                    at.pop().ok_or_else(out)?;
+                    continue;
+                }
+                Some(Component::RootDir | Component::Prefix(_)) => return Err(out()),
+                Some(Component::Normal(_)) => {}
+            }
+            let folder: PathBuf = at.iter().collect();
+            let target = match self.find(&folder)? {
+                Some(folder) => readlinkat(&folder, &part, Vec::new()).ok(),
+                None => None,
+            };
+            match target {
+                Some(target) => {
+                    followed += 1;
+                    if followed > LINKS {
+                        return Err(refuse(link, "is a link that leads from link to link without an end"));
+                    }
+                    left.extend(parts(Path::new(OsStr::from_bytes(target.as_bytes()))));
+                }
+                None => at.push(part),
+            }
+        }
+        Ok(())
+    }
+
     fn finish(self) -> Result<(), MachineError> {
+        for path in &self.links {
+            self.leads_inside(path)?;
+        }
         for (path, mode) in self.folders.iter().rev() {
             let folder = self.find(path)?.ok_or_else(|| refuse(path, "was a folder and is none any more"))?;
             fchmod(&folder, Mode::from_raw_mode(*mode)).map_err(|error| cannot(path)(error.into()))?;
@@ -200,13 +252,13 @@ fn twice(path: &Path, error: Errno) -> MachineError {
     }
 }
 
-fn target(entry: &Entry<'_, impl Read>) -> Result<PathBuf, MachineError> {
+pub(super) fn target(entry: &Entry<'_, impl Read>) -> Result<PathBuf, MachineError> {
     let target = entry.link_name().map_err(unreadable)?;
     target.map(Cow::into_owned).ok_or_else(|| MachineError::Archive("a link leads nowhere".to_owned()))
 }
 
 /// A path of the archive as one below its folder: empty for the folder itself.
-fn inside(path: &Path) -> Result<PathBuf, MachineError> {
+pub(super) fn inside(path: &Path) -> Result<PathBuf, MachineError> {
     let mut plain = PathBuf::new();
     for part in path.components() {
         match part {
@@ -218,7 +270,7 @@ fn inside(path: &Path) -> Result<PathBuf, MachineError> {
     Ok(plain)
 }
 
-/// Whether a symbolic link at this path stays in the folder, whatever the parts of its target are.
+/// Whether a symbolic link at this path stays in the folder by its names alone. Where it really leads is known at the end.
 fn stays_inside(path: &Path, target: &Path) -> Result<(), MachineError> {
     let mut depth = path.components().count().saturating_sub(1);
     for part in target.components() {

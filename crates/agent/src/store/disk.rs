@@ -1,4 +1,4 @@
-//! A store in a folder that only its owner can read: the file `journal`, and kept files by their digest.
+//! A store in a folder that only its owner can read: the files `journal` and `plan`, and kept files by their digest.
 
 use capstan_files::{Durability, sync_folder};
 use capstan_plan::Digest;
@@ -29,6 +29,7 @@ struct Folder {
 
 const JOURNAL: &str = "journal";
 const KEPT: &str = "kept";
+const PLAN: &str = "plan";
 
 impl DiskStore {
     /// Opens the folder, and creates it if it does not exist.
@@ -118,6 +119,27 @@ impl Store for DiskStore {
             ));
         }
         Ok(content)
+    }
+
+    async fn put_plan(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let bytes = bytes.to_vec();
+        self.with(move |folder| put(&folder.path, PLAN, &bytes)).await
+    }
+
+    async fn plan(&mut self) -> io::Result<Option<Vec<u8>>> {
+        self.with(|folder| match fs::read(folder.path.join(PLAN)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            read => read.map(Some),
+        })
+        .await
+    }
+
+    async fn forget_plan(&mut self) -> io::Result<()> {
+        self.with(|folder| match fs::remove_file(folder.path.join(PLAN)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            removed => removed.and_then(|()| sync_folder(&folder.path)),
+        })
+        .await
     }
 
     async fn keep_only(&mut self, digests: &BTreeSet<Digest>) -> io::Result<()> {

@@ -30,6 +30,15 @@ pub trait Store: Send + Sync {
     /// Content that was kept.
     fn kept(&mut self, digest: Digest) -> impl Future<Output = io::Result<Vec<u8>>> + Send;
 
+    /// Keeps the accepted plan, as it came, in place of the one before. Whole and at once, durable when it returns.
+    fn put_plan(&mut self, bytes: &[u8]) -> impl Future<Output = io::Result<()>> + Send;
+
+    /// The accepted plan, if there is one.
+    fn plan(&mut self) -> impl Future<Output = io::Result<Option<Vec<u8>>>> + Send;
+
+    /// Forgets the accepted plan. Durable when it returns.
+    fn forget_plan(&mut self) -> impl Future<Output = io::Result<()>> + Send;
+
     /// Forgets all kept content but this.
     fn keep_only(&mut self, digests: &BTreeSet<Digest>) -> impl Future<Output = io::Result<()>> + Send;
 }

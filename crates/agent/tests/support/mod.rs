@@ -14,6 +14,7 @@ use capstan_plan::{
 };
 use jiff::{SignedDuration, Timestamp};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 pub(crate) fn machine() -> MachineIdentity {
     MachineIdentity { name: "web-0".parse().unwrap(), machine_id: "life-1".parse().unwrap() }
@@ -191,27 +192,42 @@ pub(crate) fn check(step: &str, words: &str) -> Step {
     Step::new(name(step), Action::Check(Check { target: Target::Exec(argv(words)) }))
 }
 
-/// A clock on which waiting takes no time.
+/// A clock on which waiting takes no time: the wall clock, and how long it runs.
 #[derive(Clone, Debug)]
-pub(crate) struct TestClock(Arc<Mutex<Timestamp>>);
+pub(crate) struct TestClock(Arc<Mutex<(Timestamp, Duration)>>);
 
 impl TestClock {
     pub(crate) fn new() -> Self {
-        Self(Arc::new(Mutex::new(start())))
+        Self(Arc::new(Mutex::new((start(), Duration::ZERO))))
     }
 
+    /// Sets the wall clock.
     pub(crate) fn set(&self, time: Timestamp) {
-        *self.0.lock().unwrap() = time;
+        self.0.lock().unwrap().0 = time;
+    }
+
+    /// Lets time pass.
+    pub(crate) fn pass(&self, time: Duration) {
+        let mut clock = self.0.lock().unwrap();
+        clock.0 = clock.0.checked_add(time).unwrap();
+        clock.1 += time;
     }
 }
 
 impl Clock for TestClock {
     fn now(&self) -> Timestamp {
-        *self.0.lock().unwrap()
+        self.0.lock().unwrap().0
+    }
+
+    fn elapsed(&self) -> Duration {
+        self.0.lock().unwrap().1
     }
 
     async fn sleep_until(&self, time: Timestamp) {
-        let mut now = self.0.lock().unwrap();
-        *now = time.max(*now);
+        self.pass(Duration::try_from(time.duration_since(self.now())).unwrap_or_default());
+    }
+
+    async fn sleep_until_elapsed(&self, moment: Duration) {
+        self.pass(moment.saturating_sub(self.elapsed()));
     }
 }

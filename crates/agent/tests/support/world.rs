@@ -18,6 +18,8 @@ pub(crate) struct State {
     pub(crate) nodes: BTreeMap<MachinePath, Node>,
     pub(crate) journal: Vec<u8>,
     pub(crate) kept: BTreeMap<Digest, Vec<u8>>,
+    /// The accepted plan.
+    pub(crate) plan: Option<Vec<u8>>,
     /// What was fetched.
     pub(crate) fetched: BTreeSet<Digest>,
     pub(crate) units: BTreeMap<String, Unit>,
@@ -31,6 +33,8 @@ pub(crate) struct State {
     pub(crate) commands: Vec<(CommandKey, Vec<String>, Option<Ran>)>,
     /// Whether the machine cannot say which commands run.
     pub(crate) blind: bool,
+    /// Whether there is no room on the disk.
+    pub(crate) full: bool,
     /// Commands that were ended while they ran.
     pub(crate) ended: Vec<String>,
     /// The operation at which it dies next, counted from 1, and how.
@@ -50,6 +54,8 @@ pub(crate) enum Node {
 pub(crate) struct Unit {
     pub(crate) enabled: bool,
     pub(crate) active: bool,
+    /// Whether a link keeps systemd from reading its file.
+    pub(crate) masked: bool,
     /// How often it was started.
     pub(crate) runs: usize,
     /// The content of its file when systemd last read it.
@@ -145,6 +151,10 @@ impl World {
 }
 
 impl State {
+    fn has_room(&self) -> io::Result<()> {
+        if self.full { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }
+    }
+
     fn parent_is_there(&self, path: &MachinePath) -> io::Result<()> {
         match path.parent().map(|parent| self.nodes.get(&parent).cloned()) {
             None | Some(Some(Node::Directory(_))) => Ok(()),
@@ -196,7 +206,8 @@ const UNITS: &str = "/etc/systemd/system";
 impl State {
     /// The part of systemd that the engine uses, as strict as the real one.
     fn systemctl(&mut self, words: &[String]) -> (i32, String) {
-        let words: Vec<&str> = words.iter().map(String::as_str).filter(|word| *word != "--").collect();
+        let words: Vec<&str> =
+            words.iter().map(String::as_str).filter(|word| !matches!(*word, "--" | "--no-block")).collect();
         let file =
             |name: &str| match self.nodes.get(&format!("{UNITS}/{name}").parse::<MachinePath>().unwrap()) {
                 Some(Node::File(bytes, _)) => Some(bytes.clone()),
@@ -214,9 +225,9 @@ impl State {
                 for name in names {
                     let loaded = file(&name);
                     let unit = self.units.entry(name.clone()).or_default();
-                    unit.loaded = loaded;
+                    unit.loaded = loaded.filter(|_| !unit.masked);
                     // One that is neither there nor runs nor is enabled is forgotten.
-                    if unit.loaded.is_none() && !unit.active && !unit.enabled {
+                    if unit.loaded.is_none() && !unit.active && !unit.enabled && !unit.masked {
                         self.units.remove(&name);
                     }
                 }
@@ -234,10 +245,29 @@ impl State {
                 let unit = self.units.get(name).cloned().unwrap_or_default();
                 let active = if unit.active { "active" } else { "inactive" };
                 let run = if unit.runs == 0 { String::new() } else { format!("run-{}", unit.runs) };
-                (0, format!("ActiveState={active}\nInvocationID={run}\n"))
+                let enabled = if unit.enabled { "enabled" } else { "disabled" };
+                let load = match (unit.masked, unit.loaded.is_some()) {
+                    (true, _) => "masked",
+                    (_, true) => "loaded",
+                    _ => "not-found",
+                };
+                let needs = if unit.loaded == file(name) { "no" } else { "yes" };
+                (
+                    0,
+                    format!(
+                        "ActiveState={active}\nInvocationID={run}\nUnitFileState={enabled}\nLoadState={load}\n\
+                         NeedDaemonReload={needs}\nType=simple\n"
+                    ),
+                )
+            }
+            ["unmask", name] => {
+                if let Some(unit) = self.units.get_mut(name) {
+                    unit.masked = false;
+                }
+                (0, String::new())
             }
             [order @ ("start" | "restart"), name] => match self.units.get_mut(name) {
-                Some(unit) if unit.loaded.is_some() => {
+                Some(unit) if unit.loaded.is_some() && !unit.masked => {
                     let says = |word: &[u8]| {
                         unit.loaded.iter().any(|text| text.windows(word.len()).any(|w| w == word))
                     };
@@ -307,6 +337,7 @@ impl Machine for World {
         metadata: Metadata,
     ) -> Result<(), MachineError> {
         let write = |state: &mut State| {
+            state.has_room()?;
             state.parent_is_there(path)?;
             state.nodes.insert(path.clone(), Node::File(content.to_vec(), metadata));
             Ok(())
@@ -353,6 +384,7 @@ impl Machine for World {
         let (mode, owner, group) = (artifact.mode.bits(), artifact.owner, artifact.group);
         let metadata = Metadata { mode, owner, group };
         let fetch = |state: &mut State| {
+            state.has_room()?;
             state.fetched.insert(artifact.sha256);
             Ok(())
         };
@@ -371,6 +403,18 @@ impl Machine for World {
             Ok(())
         };
         self.atomic(put).map_err(io_error("install", path))
+    }
+
+    async fn is_installed(&self, artifact: &Artifact) -> Result<Option<bool>, MachineError> {
+        let path = match artifact.unpack {
+            None => artifact.path.clone(),
+            Some(_) => format!("{}/content", artifact.path).parse().unwrap(),
+        };
+        let wanted = artifact.sha256.to_string().into_bytes();
+        let is = |state: &mut State| {
+            Ok(matches!(state.nodes.get(&path), Some(Node::File(bytes, _)) if *bytes == wanted))
+        };
+        self.atomic(is).map(Some).map_err(io_error("look at", &artifact.path))
     }
 
     async fn remove_tree(&self, path: &MachinePath) -> Result<(), MachineError> {
@@ -503,6 +547,24 @@ impl Store for World {
 
     async fn kept(&mut self, digest: Digest) -> io::Result<Vec<u8>> {
         self.atomic(|state| state.kept.get(&digest).cloned().ok_or_else(|| io::ErrorKind::NotFound.into()))
+    }
+
+    async fn put_plan(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.atomic(|state| {
+            state.plan = Some(bytes.to_vec());
+            Ok(())
+        })
+    }
+
+    async fn plan(&mut self) -> io::Result<Option<Vec<u8>>> {
+        self.atomic(|state| Ok(state.plan.clone()))
+    }
+
+    async fn forget_plan(&mut self) -> io::Result<()> {
+        self.atomic(|state| {
+            state.plan = None;
+            Ok(())
+        })
     }
 
     async fn keep_only(&mut self, digests: &BTreeSet<Digest>) -> io::Result<()> {

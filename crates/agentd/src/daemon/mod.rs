@@ -31,6 +31,9 @@ use crate::{Failure, enroll, files, say, supervise};
 /// How long to wait before the journal is opened again.
 const AGAIN: Duration = Duration::from_secs(2);
 
+/// How long to wait before a credential is asked for again.
+const AGAIN_CONNECTING: Duration = Duration::from_secs(5);
+
 /// Runs until it is told to stop.
 pub(crate) async fn run(paths: &Paths) -> Result<(), Failure> {
     let mut term = signal(SignalKind::terminate()).map_err(Failure::new)?;
@@ -52,29 +55,60 @@ async fn work(paths: &Paths) -> Result<(), Failure> {
     let config = Config::read(paths)?;
     let board = Rc::new(Board::new(paths.clone()));
     board.change(|status| status.obeys = Some(config.stamp()));
-    // If `enroll` was cut off, this is where it goes on.
-    if let Err(error) = enroll::enrol(paths, &config).await {
-        board.note(|status| &mut status.credential, Err(error.to_string()));
-        return Err(error);
-    }
-    enroll::forget_token(paths).await?;
-    let key = Key::take(paths)?;
-    let credential = Credential::read(paths, &config)?
-        .ok_or_else(|| Failure::new("this machine has no credential; enrol it again"))?;
-    let client = Client::new(credential.api(&config)?);
-    say!("{} at {}", config.machine(), config.address());
-
     let (plans, seen) = watch::channel(None);
     let (reports, receiver) = watch::channel(report::hello());
-    tokio::join!(
-        plans::run(&client, &config, &plans, &board),
-        carry_out(paths, &config, seen, &reports, &board),
-        reports::run(&client, &config, receiver.clone(), &board),
-        lease::run(&client, &config, &board),
-        renewal::run(&client, paths, &config, &key, credential, &board),
-        remember(receiver, &board),
-    );
-    Ok(())
+    // The plan on the disk is carried out, and looked after, whether the management plane is there or not.
+    let connected = async {
+        let (client, key, credential) = connect(paths, &config, &board).await?;
+        tokio::join!(
+            plans::run(&client, &config, &plans, &board),
+            reports::run(&client, &config, receiver.clone(), &board),
+            lease::run(&client, &config, &board),
+            renewal::run(&client, paths, &config, &key, credential, &board),
+        );
+        Ok(())
+    };
+    tokio::select! {
+        ended = connected => ended,
+        () = carry_out(paths, &config, seen, &reports, &board) => Ok(()),
+        () = remember(receiver.clone(), &board) => Ok(()),
+    }
+}
+
+/// Gets a credential if there is none, for as long as that takes. An error means that the service must be started again: it has got
+/// another configuration.
+async fn connect(
+    paths: &Paths,
+    config: &Config,
+    board: &Board,
+) -> Result<(Client, Key, Credential), Failure> {
+    loop {
+        match try_to_connect(paths, config).await {
+            Ok(connected) => {
+                say!("{} at {}", config.machine(), config.address());
+                return Ok(connected);
+            }
+            Err(error) => {
+                say!("{error}");
+                board.note(|status| &mut status.credential, Err(error.to_string()));
+            }
+        }
+        tokio::time::sleep(AGAIN_CONNECTING).await;
+        if Config::read(paths).is_ok_and(|now| !now.is_same(config)) {
+            return Err(Failure::new("the configuration has changed"));
+        }
+    }
+}
+
+async fn try_to_connect(paths: &Paths, config: &Config) -> Result<(Client, Key, Credential), Failure> {
+    // If `enroll` was cut off, this is where it goes on.
+    enroll::enrol(paths, config).await?;
+    enroll::forget_token(paths).await?;
+    let key = Key::take(paths)?;
+    let credential = Credential::read(paths, config)?
+        .ok_or_else(|| Failure::new("this machine has no credential; enrol it again"))?;
+    let client = Client::new(credential.api(config)?);
+    Ok((client, key, credential))
 }
 
 /// Carries out plans for ever. A journal that fails is opened anew: then what it says is known again.

@@ -64,6 +64,7 @@ use crate::schema::{cel, immutable};
 )]
 pub struct ClusterResourceSetSpec {
     /// Label selector of the Clusters in the same namespace. Must not be empty. Immutable.
+    #[schemars(with = "crate::schema::LabelSelectorSchema")]
     pub cluster_selector: LabelSelector,
 
     /// ConfigMaps and Secrets with the manifests, applied in this order.

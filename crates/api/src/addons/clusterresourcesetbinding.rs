@@ -75,6 +75,7 @@ pub struct ResourceBinding {
     pub hash: Option<String>,
 
     /// Time of the last application.
+    #[schemars(with = "Option<crate::schema::TimeSchema>")]
     pub last_applied_time: Option<Time>,
 
     /// Whether the whole content was applied without errors.

@@ -103,9 +103,11 @@ pub struct MachineCredential {
     pub token_key: Option<String>,
 
     /// Time from which the token is valid.
+    #[schemars(with = "crate::schema::TimeSchema")]
     pub issued_at: Time,
 
     /// Time until which the token is valid.
+    #[schemars(with = "crate::schema::TimeSchema")]
     pub expires_at: Time,
 }
 
@@ -189,6 +191,12 @@ pub struct MachineReportStatus {
     )]
     pub probes: Vec<ProbeResult>,
 
+    /// What the agent has found changed on the machine, newest first: files, directories, artifacts and units of the
+    /// applied plan that are not as the plan says.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "atomic"))]
+    pub drift: Vec<DriftItem>,
+
     /// Properties of the machine and its operating system.
     pub facts: Option<HostFacts>,
 
@@ -210,7 +218,38 @@ pub struct MachineReportStatus {
     pub agent_version: Option<String>,
 
     /// Time of the last update by the agent.
+    #[schemars(with = "Option<crate::schema::TimeSchema>")]
     pub last_updated: Option<Time>,
+}
+
+/// A change on a machine that no plan has made.
+#[skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct DriftItem {
+    /// Name of the step of the plan that created what was changed.
+    #[schemars(length(min = 1, max = 63), regex(pattern = DNS_LABEL))]
+    pub step: String,
+
+    /// Human-readable description of the change.
+    #[schemars(length(min = 1, max = 512))]
+    pub found: String,
+
+    /// Time at which the agent found the change.
+    #[schemars(with = "crate::schema::TimeSchema")]
+    pub since: Time,
+
+    /// Time at which the agent saw that everything is as the plan says again. Not set while it is not.
+    #[schemars(with = "Option<crate::schema::TimeSchema>")]
+    pub repaired: Option<Time>,
+
+    /// Human-readable explanation of what the agent does about the change, or why it cannot repair it.
+    #[schemars(length(min = 1, max = 1024))]
+    pub message: Option<String>,
+
+    /// How often the agent has found a change at this step since it was started.
+    #[schemars(range(min = 1))]
+    pub times: i32,
 }
 
 /// What the agent has created on a machine.
@@ -321,9 +360,11 @@ pub struct StepProgress {
     pub exit_code: Option<i32>,
 
     /// Time at which the step started.
+    #[schemars(with = "Option<crate::schema::TimeSchema>")]
     pub started: Option<Time>,
 
     /// Time at which the step ended.
+    #[schemars(with = "Option<crate::schema::TimeSchema>")]
     pub finished: Option<Time>,
 }
 
@@ -375,5 +416,6 @@ pub struct ProbeResult {
     pub message: Option<String>,
 
     /// Time since which the probe has this result.
+    #[schemars(with = "Option<crate::schema::TimeSchema>")]
     pub since: Option<Time>,
 }

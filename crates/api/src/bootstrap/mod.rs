@@ -18,6 +18,17 @@ pub const AGENT_CONNECTED: &str = "AgentConnected";
 /// Condition of a Machine: its agent can work. Set once the agent has reported a problem.
 pub const AGENT_HEALTHY: &str = "AgentHealthy";
 
+/// Condition of a Machine: what its plan has put on it is there, unchanged. Set once the agent has found a change.
+pub const MACHINE_AS_PLANNED: &str = "MachineAsPlanned";
+
+/// Reasons of [`MACHINE_AS_PLANNED`] when it is true. When it is false, the reason is a cause of [`crate::wait`].
+pub mod drift_reasons {
+    /// The agent has repaired what it found changed.
+    pub const REPAIRED: &str = "Repaired";
+    /// The agent has found nothing changed since it was started.
+    pub const UNCHANGED: &str = "Unchanged";
+}
+
 /// Reasons of [`AGENT_HEALTHY`] when it is true. When it is false, the reason is a cause of [`crate::wait`].
 pub mod health_reasons {
     /// The agent reports no problem any more.

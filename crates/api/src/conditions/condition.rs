@@ -26,6 +26,7 @@ pub struct Condition {
     pub observed_generation: Option<i64>,
 
     /// Time of the last change of `status`.
+    #[schemars(with = "crate::schema::TimeSchema")]
     pub last_transition_time: Time,
 
     /// Machine-readable reason for the status, in CamelCase.

@@ -24,6 +24,7 @@
 
 mod access;
 mod aggregate;
+mod catalogue;
 mod condition;
 mod digest;
 mod external;
@@ -40,6 +41,7 @@ mod tests;
 
 pub use access::{Conditioned, Owner, StatusConditions, find, get, has, is_false, is_true, is_unknown};
 pub use aggregate::Aggregate;
+pub use catalogue::{ReasonInfo, reason_table};
 pub use condition::{Condition, ConditionStatus};
 pub use external::{External, InvalidCondition, InvalidConditions};
 pub use merge::{MergeError, MergeStrategy, Polarity, Priority, Reasons, Source};

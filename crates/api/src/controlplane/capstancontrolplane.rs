@@ -181,6 +181,7 @@ pub struct ControlPlaneMachineTemplateSpec {
 pub struct ControlPlaneRollout {
     /// After this time (RFC 3339), Capstan restarts Kubernetes in place on every control plane machine that was created
     /// before it.
+    #[schemars(with = "Option<crate::schema::TimeSchema>")]
     pub after: Option<Time>,
 
     /// Whether a machine may be replaced when a change cannot be made in place.

@@ -40,6 +40,7 @@ pub struct V1Beta1Condition {
     pub severity: Option<String>,
 
     /// Time of the last change of the condition.
+    #[schemars(with = "crate::schema::TimeSchema")]
     pub last_transition_time: Time,
 
     /// Machine-readable reason in CamelCase.

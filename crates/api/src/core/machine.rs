@@ -254,6 +254,7 @@ pub struct MachineStatus {
     pub node_info: Option<NodeSystemInfo>,
 
     /// Time of the last change of the phase.
+    #[schemars(with = "Option<crate::schema::TimeSchema>")]
     pub last_updated: Option<Time>,
 
     /// Addresses of the machine, copied from its infrastructure machine.
@@ -269,6 +270,7 @@ pub struct MachineStatus {
     pub phase: Option<MachinePhase>,
 
     /// When the certificates on this control plane machine expire.
+    #[schemars(with = "Option<crate::schema::TimeSchema>")]
     pub certificates_expiry_date: Option<Time>,
 
     /// `metadata.generation` of the spec that this status describes. Set by core.
@@ -410,14 +412,18 @@ pub enum MachinePhase {
 #[serde(rename_all = "camelCase")]
 pub struct MachineDeletionStatus {
     /// Time at which the Machine began to wait for pre-drain hooks.
+    #[schemars(with = "Option<crate::schema::TimeSchema>")]
     pub wait_for_pre_drain_hook_start_time: Option<Time>,
 
     /// Time at which the drain of the Node began.
+    #[schemars(with = "Option<crate::schema::TimeSchema>")]
     pub node_drain_start_time: Option<Time>,
 
     /// Time at which the Machine began to wait until volumes are detached.
+    #[schemars(with = "Option<crate::schema::TimeSchema>")]
     pub wait_for_node_volume_detach_start_time: Option<Time>,
 
     /// Time at which the Machine began to wait for pre-terminate hooks.
+    #[schemars(with = "Option<crate::schema::TimeSchema>")]
     pub wait_for_pre_terminate_hook_start_time: Option<Time>,
 }

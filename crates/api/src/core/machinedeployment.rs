@@ -113,6 +113,7 @@ pub struct MachineDeploymentSpec {
     pub rollout: Option<MachineDeploymentRolloutSpec>,
 
     /// Label selector of the Machines of this MachineDeployment. The labels of the template must match it.
+    #[schemars(with = "crate::schema::LabelSelectorSchema")]
     pub selector: LabelSelector,
 
     /// Template of the Machines.
@@ -139,6 +140,7 @@ pub struct MachineDeploymentSpec {
 pub struct MachineDeploymentRolloutSpec {
     /// After this time (RFC 3339), machines that were created before it are replaced, even if the template is
     /// unchanged.
+    #[schemars(with = "Option<crate::schema::TimeSchema>")]
     pub after: Option<Time>,
 
     /// How machines are replaced during a rollout.
@@ -176,9 +178,11 @@ pub enum RolloutStrategyType {
 #[schemars(extend("minProperties" = 1))]
 pub struct RollingUpdateLimits {
     /// Maximum number of unavailable machines: a number, or a percentage rounded down. Default: 0.
+    #[schemars(with = "Option<crate::schema::IntOrStringSchema>")]
     pub max_unavailable: Option<IntOrString>,
 
     /// Maximum number of machines above the desired number: a number, or a percentage rounded up. Default: 1.
+    #[schemars(with = "Option<crate::schema::IntOrStringSchema>")]
     pub max_surge: Option<IntOrString>,
 }
 
@@ -190,6 +194,7 @@ pub struct RollingUpdateLimits {
 pub struct MachineDeploymentRemediationSpec {
     /// Maximum number of unhealthy machines that are remediated at the same time: a number, or a percentage rounded up.
     /// Default: no limit.
+    #[schemars(with = "Option<crate::schema::IntOrStringSchema>")]
     pub max_in_flight: Option<IntOrString>,
 }
 

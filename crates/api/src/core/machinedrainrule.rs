@@ -94,9 +94,11 @@ pub enum DrainBehavior {
 #[schemars(extend("minProperties" = 1))]
 pub struct MachineDrainRuleMachine {
     /// Label selector of Machines. Default: all Machines.
+    #[schemars(with = "Option<crate::schema::LabelSelectorSchema>")]
     pub selector: Option<LabelSelector>,
 
     /// Label selector of the Machines' Cluster. Default: all Clusters.
+    #[schemars(with = "Option<crate::schema::LabelSelectorSchema>")]
     pub cluster_selector: Option<LabelSelector>,
 }
 
@@ -107,8 +109,10 @@ pub struct MachineDrainRuleMachine {
 #[schemars(extend("minProperties" = 1))]
 pub struct MachineDrainRulePods {
     /// Label selector of pods. Default: all pods.
+    #[schemars(with = "Option<crate::schema::LabelSelectorSchema>")]
     pub selector: Option<LabelSelector>,
 
     /// Label selector of the pods' namespaces. Default: all namespaces.
+    #[schemars(with = "Option<crate::schema::LabelSelectorSchema>")]
     pub namespace_selector: Option<LabelSelector>,
 }

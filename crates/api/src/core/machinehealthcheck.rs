@@ -71,6 +71,7 @@ pub struct MachineHealthCheckSpec {
     pub cluster_name: String,
 
     /// Label selector of the Machines that are checked. Must not be empty.
+    #[schemars(with = "crate::schema::LabelSelectorSchema")]
     pub selector: LabelSelector,
 
     /// Checks that determine whether a machine is unhealthy.
@@ -175,6 +176,7 @@ pub struct MachineHealthCheckRemediation {
 #[schemars(extend("minProperties" = 1))]
 pub struct RemediationTrigger {
     /// Maximum number of unhealthy machines: a number, or a percentage rounded down. Default: all machines.
+    #[schemars(with = "Option<crate::schema::IntOrStringSchema>")]
     pub unhealthy_less_than_or_equal_to: Option<IntOrString>,
 
     /// Range of the number of unhealthy machines, as in `[3-5]`. Overrides `unhealthyLessThanOrEqualTo`.

@@ -97,6 +97,7 @@ pub struct MachineSetSpec {
     pub replicas: Option<i32>,
 
     /// Label selector of the Machines of this MachineSet. The labels of the template must match it.
+    #[schemars(with = "crate::schema::LabelSelectorSchema")]
     pub selector: LabelSelector,
 
     /// Template of new Machines.

@@ -106,6 +106,7 @@ pub struct ControlPlaneTopology {
 #[schemars(extend("minProperties" = 1))]
 pub struct ControlPlaneTopologyRolloutSpec {
     /// After this time (RFC 3339), machines that were created before it are replaced.
+    #[schemars(with = "Option<crate::schema::TimeSchema>")]
     pub after: Option<Time>,
 }
 
@@ -134,6 +135,7 @@ pub struct TopologyHealthCheck<Remediation> {
 pub struct WorkerHealthCheckRemediation {
     /// Maximum number of unhealthy machines that are remediated at the same time: a number, or a percentage rounded up.
     /// Default: no limit.
+    #[schemars(with = "Option<crate::schema::IntOrStringSchema>")]
     pub max_in_flight: Option<IntOrString>,
 
     /// Number of unhealthy machines with which remediation is still allowed. With more, remediation is suspended.

@@ -115,6 +115,11 @@ pub fn to_yaml(crd: &CustomResourceDefinition) -> Result<String, serde_saphyr::s
     serde_saphyr::to_string(crd)
 }
 
+/// CRDs as JSON, one on each line.
+pub fn to_json_lines(crds: &[CustomResourceDefinition]) -> serde_json::Result<String> {
+    crds.iter().map(|crd| Ok(serde_json::to_string(crd)? + "\n")).collect()
+}
+
 /// CRDs as one JSON `List`, with line breaks.
 pub fn to_json_list(crds: &[CustomResourceDefinition]) -> serde_json::Result<String> {
     let list = serde_json::json!({"apiVersion": "v1", "kind": "List", "items": crds});

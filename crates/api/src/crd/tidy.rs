@@ -1,9 +1,9 @@
 //! Corrections of the schema from the derive macro, once for all kinds.
 //!
 //! The derive macro marks every `Option` as nullable, gives empty lists and maps a default, adds `null` to the values
-//! of an optional enum, omits the three properties of every object, and uses foreign descriptions for types of other
-//! crates. Upstream does none of that, and each changes the behavior of the API server: `nullable` stores an explicit
-//! null, and a default is written to objects that do not have the field.
+//! of an optional enum, and omits the three properties of every object. Upstream does none of that, and each changes the
+//! behavior of the API server: `nullable` stores an explicit null, and a default is written to objects that do not have
+//! the field.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceDefinition, JSON, JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,
@@ -53,9 +53,6 @@ fn walk(schema: &mut JSONSchemaProps) {
     if schema.x_kubernetes_int_or_string == Some(true) {
         schema.any_of = Some(vec![described("integer", None), described("string", None)]);
     }
-    if is_label_selector(schema) {
-        *schema = label_selector(schema);
-    }
     for property in schema.properties.iter_mut().flat_map(BTreeMap::values_mut) {
         walk(property);
     }
@@ -74,51 +71,5 @@ fn says_nothing(default: &JSON) -> bool {
         Value::Array(items) => items.is_empty(),
         Value::Object(fields) => fields.is_empty(),
         Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
-    }
-}
-
-fn is_label_selector(schema: &JSONSchemaProps) -> bool {
-    schema
-        .properties
-        .as_ref()
-        .is_some_and(|p| p.len() == 2 && p.contains_key("matchExpressions") && p.contains_key("matchLabels"))
-}
-
-/// A label selector is atomic, including its lists, because writers replace it as a whole.
-fn label_selector(derived: &JSONSchemaProps) -> JSONSchemaProps {
-    let string = |description: &str| described("string", Some(description));
-    let atomic_list = |description: &str, items: JSONSchemaProps| JSONSchemaProps {
-        items: Some(JSONSchemaPropsOrArray::Schema(Box::new(items))),
-        x_kubernetes_list_type: Some("atomic".to_owned()),
-        ..described("array", Some(description))
-    };
-    let requirement = JSONSchemaProps {
-        properties: Some(BTreeMap::from([
-            ("key".to_owned(), string("Label the requirement is about.")),
-            ("operator".to_owned(), string("In, NotIn, Exists or DoesNotExist.")),
-            (
-                "values".to_owned(),
-                atomic_list("Values for In and NotIn; none for the other two.", described("string", None)),
-            ),
-        ])),
-        required: Some(vec!["key".to_owned(), "operator".to_owned()]),
-        ..described("object", Some("One requirement on a label."))
-    };
-    let labels = JSONSchemaProps {
-        additional_properties: Some(JSONSchemaPropsOrBool::Schema(Box::new(described("string", None)))),
-        ..described("object", Some("Labels that must have exactly these values."))
-    };
-    JSONSchemaProps {
-        properties: Some(BTreeMap::from([
-            (
-                "matchExpressions".to_owned(),
-                atomic_list("Requirements on labels, all of which must hold.", requirement),
-            ),
-            ("matchLabels".to_owned(), labels),
-        ])),
-        x_kubernetes_map_type: Some("atomic".to_owned()),
-        x_kubernetes_validations: derived.x_kubernetes_validations.clone(),
-        default: derived.default.clone(),
-        ..described("object", derived.description.as_deref())
     }
 }

@@ -233,7 +233,14 @@ static CONTROLLERS: &[Controller] = &[
                     "status.observedGeneration",
                 ],
             ),
-            Output::all("Machine", &["status.conditions[AgentConnected]", "status.conditions[AgentHealthy]"]),
+            Output::all(
+                "Machine",
+                &[
+                    "status.conditions[AgentConnected]",
+                    "status.conditions[AgentHealthy]",
+                    "status.conditions[MachineAsPlanned]",
+                ],
+            ),
             Output::all("MachineReport", &["metadata", "spec"]),
             Output::all("Secret", &["metadata", "data", "type"])
                 .of("bootstrap data and enrolment of a machine"),

@@ -198,6 +198,7 @@ pub struct HostClaim {
     pub cluster_name: String,
 
     /// Time at which the host was claimed.
+    #[schemars(with = "Option<crate::schema::TimeSchema>")]
     pub since: Option<Time>,
 }
 
@@ -215,6 +216,7 @@ pub struct HostQuarantine {
     pub message: Option<String>,
 
     /// Time at which the quarantine began.
+    #[schemars(with = "Option<crate::schema::TimeSchema>")]
     pub since: Option<Time>,
 }
 

@@ -76,6 +76,7 @@ pub struct HostClusterSpec {
 
     /// Label selector for the Hosts that this cluster may claim, in addition to the selector of each HostMachine.
     /// Default: all Hosts in the namespace.
+    #[schemars(with = "Option<crate::schema::LabelSelectorSchema>")]
     pub host_selector: Option<LabelSelector>,
 }
 

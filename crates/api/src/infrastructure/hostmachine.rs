@@ -83,6 +83,7 @@ pub struct HostMachineSpec {
     pub provider_id: Option<String>,
 
     /// Label selector for the Hosts that may be claimed. Default: all Hosts in the namespace.
+    #[schemars(with = "Option<crate::schema::LabelSelectorSchema>")]
     pub host_selector: Option<LabelSelector>,
 
     /// Name of the Host. Set it to request a specific Host; otherwise Capstan sets it to the Host that it claims.
@@ -166,6 +167,7 @@ pub struct HostMachineTemplateResource {
 #[serde(rename_all = "camelCase")]
 pub struct HostMachineTemplateResourceSpec {
     /// Label selector for the Hosts that may be claimed. Default: all Hosts in the namespace.
+    #[schemars(with = "Option<crate::schema::LabelSelectorSchema>")]
     pub host_selector: Option<LabelSelector>,
 }
 
@@ -177,6 +179,7 @@ pub struct HostMachineTemplateStatus {
     /// Resources that every Host that the template may claim has at least, as Kubernetes quantities. Capstan does not
     /// set it.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(with = "BTreeMap<String, crate::schema::QuantitySchema>")]
     pub capacity: BTreeMap<String, Quantity>,
 
     /// Architecture and operating system that these Hosts share. Capstan does not set it.

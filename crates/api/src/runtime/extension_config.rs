@@ -61,6 +61,7 @@ pub struct ExtensionConfigSpec {
     pub client_config: ClientConfig,
 
     /// Label selector of the namespaces for whose objects the extension is called. Default: all namespaces.
+    #[schemars(with = "Option<crate::schema::LabelSelectorSchema>")]
     pub namespace_selector: Option<LabelSelector>,
 
     /// Settings that are sent to the extension with every call. A ClusterClass can add and override settings.

@@ -44,10 +44,12 @@ pub mod annotations {
 
 /// Condition types and reasons of an ExtensionConfig.
 pub mod conditions {
-    /// Condition type: discovery of the extension's hooks. Also the reason when it is true.
-    pub const DISCOVERED: &str = "Discovered";
-    /// Reason when discovery has not succeeded.
-    pub const NOT_DISCOVERED: &str = "NotDiscovered";
+    crate::condition_reasons! {
+        /// The hooks of the extension are known. The condition type has the same name.
+        DISCOVERED = "Discovered";
+        /// The hooks of the extension could not be read.
+        NOT_DISCOVERED = "NotDiscovered" => "Check that the extension responds at `spec.clientConfig`, and its CA bundle. Capstan tries again by itself.";
+    }
 }
 
 crate::status_conditions!(ExtensionConfigStatus);

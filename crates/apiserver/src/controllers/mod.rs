@@ -6,6 +6,7 @@ pub(crate) mod certificate_signer;
 pub(crate) mod crd_deletion;
 mod engine;
 pub(crate) mod event_cleaner;
+pub(crate) mod flow_schemas;
 pub(crate) mod gc;
 pub(crate) mod kubernetes_service;
 pub(crate) mod namespace;

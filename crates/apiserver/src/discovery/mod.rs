@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::{
     object::join_api_version,
     registry::{Below, Registry, Resource, Version, Virtual},
-    request::negotiate::{Form, Output},
+    request::negotiate::{Form, Format, Offer, Output},
     respond::{self, Body},
     status::{ApiError, Result},
 };
@@ -19,17 +19,16 @@ const ANSWER_VERBS: [&str; 1] = ["create"];
 /// Of resources that keep nothing and can be read.
 const READ_VERBS: [&str; 2] = ["get", "list"];
 const SUBRESOURCE_VERBS: [&str; 3] = ["get", "patch", "update"];
-const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
 /// Answers a path under `/api` or `/apis`.
 pub(crate) fn answer(registry: &Registry, parts: &[&str], headers: &HeaderMap) -> Result<Response<Body>> {
     let root = matches!(parts, ["api" | "apis"]);
     let forms: &[Form] = if root { &[Form::Object, Form::Discovery] } else { &[Form::Object] };
-    let output = Output::negotiate(headers, forms)?;
+    let output = Output::negotiate(headers, Offer { forms, protobuf: true })?;
     let core = parts.first() == Some(&"api");
     if output.form == Form::Discovery {
-        let body = aggregated(registry, core).to_string();
-        return Ok(vary(respond::bytes(StatusCode::OK, AGGREGATED, body)));
+        let response = respond::value(StatusCode::OK, &aggregated(registry, core), output.format);
+        return Ok(vary(say_form(response, output.format)));
     }
     let value = match parts {
         ["api"] => json!({
@@ -54,6 +53,22 @@ pub(crate) fn answer(registry: &Registry, parts: &[&str], headers: &HeaderMap) -
         _ => return Err(ApiError::no_such_path()),
     };
     Ok(vary(respond::value(StatusCode::OK, &value, output.format)))
+}
+
+/// The media type of aggregated discovery says what is in it.
+fn say_form(mut response: Response<Body>, format: Format) -> Response<Body> {
+    let media_type = match format {
+        Format::Json => "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList",
+        Format::Yaml => "application/yaml;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList",
+        Format::Protobuf => {
+            "application/vnd.kubernetes.protobuf;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+        }
+    };
+    // An error that came of it is one as it is.
+    if response.status() == StatusCode::OK {
+        response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(media_type));
+    }
+    response
 }
 
 fn vary(mut response: Response<Body>) -> Response<Body> {

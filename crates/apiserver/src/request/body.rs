@@ -9,7 +9,8 @@ use serde_json::{Map, Number, Value};
 use serde_saphyr::{DuplicateKeyPolicy, Spanned};
 
 use crate::{
-    object, protobuf,
+    object,
+    protobuf::{self, DecodeError},
     status::{ApiError, Result},
 };
 
@@ -62,13 +63,22 @@ pub(crate) fn decode(media_type: &str, body: &[u8]) -> Result<Decoded> {
         "application/yaml" => yaml(body),
         // Nothing is sent twice by what writes these.
         "application/vnd.kubernetes.protobuf" => {
-            Ok(Decoded { value: protobuf::decode(body)?, duplicates: Duplicates::None })
+            Ok(Decoded { value: protobuf(body)?, duplicates: Duplicates::None })
         }
         _ => Err(ApiError::unsupported_media_type(
             "the body of the request was in an unknown format - accepted media types include: \
              application/json, application/yaml, application/vnd.kubernetes.protobuf",
         )),
     }
+}
+
+fn protobuf(body: &[u8]) -> Result<Value> {
+    protobuf::decode(body).map_err(|error| match error {
+        DecodeError::Malformed => ApiError::bad_request(error.to_string()),
+        DecodeError::UnknownKind { kind, api_version } => ApiError::unsupported_media_type(format!(
+            "this server does not read {kind} of {api_version} as protobuf: send application/json"
+        )),
+    })
 }
 
 /// Decodes JSON.

@@ -14,7 +14,8 @@ use serde_json::{Value, json};
 use crate::{
     call::Call,
     chunked_list::CHUNK,
-    request::negotiate::{Form, MetaVersion},
+    protobuf,
+    request::negotiate::{Form, Format, MetaVersion, Output},
     status::{ApiError, Result},
     store::{Change, Event, Stored},
     table::{self, Include},
@@ -60,9 +61,9 @@ fn relative(event: &Event, matches: impl Fn(&Stored) -> bool) -> Option<(EventTy
     }
 }
 
-/// How events are written for one client.
+/// How events are written for one client: as lines of JSON, or as protobuf with their length before them.
 pub(crate) struct Lines {
-    pub(crate) form: Form,
+    pub(crate) output: Output,
     pub(crate) include: Include,
     /// Only the first table of a stream says what its columns are.
     pub(crate) columns_sent: bool,
@@ -81,26 +82,42 @@ impl Lines {
         let (mut chunks, mut bytes) = (Vec::new(), BytesMut::new());
         for ((kind, _), object) in seen.iter().zip(objects) {
             let word = kind.as_str();
-            let json = match self.form {
-                Form::Object | Form::Discovery => object.json(),
-                Form::Metadata(version) => table::metadata_only(&object.value(), version).to_string().into(),
-                Form::Table(version) => self.table(call, &object.value(), version, now).to_string().into(),
+            let shown: Bytes = match (self.output.format, self.output.form) {
+                (Format::Protobuf, Form::Metadata(version)) => {
+                    encoded(&table::metadata_only(&object.value(), version))?
+                }
+                (Format::Protobuf, _) => encoded(&object.value())?,
+                (_, Form::Object | Form::Discovery) => object.json(),
+                (_, Form::Metadata(version)) => {
+                    table::metadata_only(&object.value(), version).to_string().into()
+                }
+                (_, Form::Table(version)) => {
+                    self.table(call, &object.value(), version, now).to_string().into()
+                }
             };
-            bytes.extend_from_slice(format!("{{\"type\":\"{word}\",\"object\":").as_bytes());
-            if json.len() > CHUNK {
-                chunks.extend([bytes.split().freeze(), json]);
+            let (before, after) = self.around(word, shown.len());
+            bytes.extend_from_slice(&before);
+            if shown.len() > CHUNK {
+                chunks.extend([bytes.split().freeze(), shown]);
             } else {
-                bytes.extend_from_slice(&json);
+                bytes.extend_from_slice(&shown);
             }
-            bytes.extend_from_slice(
-                b"}
-",
-            );
+            bytes.extend_from_slice(after);
         }
         if !bytes.is_empty() {
             chunks.push(bytes.freeze());
         }
         Ok(chunks)
+    }
+
+    /// What comes before and after an object of so many bytes.
+    fn around(&self, word: &str, length: usize) -> (Vec<u8>, &'static [u8]) {
+        match self.output.format {
+            Format::Protobuf => (protobuf::watch_frame(word, length), b""),
+            Format::Json | Format::Yaml => {
+                (format!("{{\"type\":\"{word}\",\"object\":").into_bytes(), b"}\n")
+            }
+        }
     }
 
     fn table(&mut self, call: &Call, object: &Value, version: MetaVersion, now: Timestamp) -> Value {
@@ -119,31 +136,45 @@ impl Lines {
         if initial_events_end {
             metadata["annotations"] = json!({"k8s.io/initial-events-end": "true"});
         }
-        let (api_version, kind) = match self.form {
+        let (api_version, kind) = match self.output.form {
             Form::Metadata(version) => (version.api_version().to_owned(), "PartialObjectMetadata"),
             _ => (call.api_version(), call.resource.kind.as_str()),
         };
         let mut object = json!({"kind": kind, "apiVersion": api_version, "metadata": metadata});
-        if !matches!(self.form, Form::Metadata(_)) {
+        if !matches!(self.output.form, Form::Metadata(_)) {
             for (field, value) in (call.resource.rules.blank)().as_object().into_iter().flatten() {
                 object[field] = value.clone();
             }
         }
-        let shown = match self.form {
+        let shown = match self.output.form {
             Form::Table(version) => self.table(call, &object, version, call.plane.now()),
             _ => object,
         };
-        line("BOOKMARK", &shown)
+        self.line("BOOKMARK", &shown)
+    }
+
+    /// The line that ends a stream which cannot go on.
+    fn error(&self, error: &ApiError) -> Bytes {
+        self.line("ERROR", &error.to_status())
+    }
+
+    fn line(&self, word: &str, object: &Value) -> Bytes {
+        let shown = match self.output.format {
+            Format::Protobuf => protobuf::encode(object).unwrap_or_else(|error| {
+                // Bookmarks and errors are made here, so they have a protobuf form.
+                tracing::error!(%error, word, "cannot write a watch event");
+                Vec::new()
+            }),
+            Format::Json | Format::Yaml => object.to_string().into_bytes(),
+        };
+        let (before, after) = self.around(word, shown.len());
+        [before.as_slice(), &shown, after].concat().into()
     }
 }
 
-/// The line that ends a stream which cannot go on.
-fn error_line(error: &ApiError) -> Bytes {
-    line("ERROR", &error.to_status())
-}
-
-fn line(word: &str, object: &Value) -> Bytes {
-    format!("{{\"type\":\"{word}\",\"object\":{object}}}\n").into()
+fn encoded(object: &Value) -> Result<Bytes> {
+    let encoded = protobuf::encode(object).map_err(|error| ApiError::internal(&error.to_string()));
+    encoded.map(Bytes::from)
 }
 
 #[cfg(test)]

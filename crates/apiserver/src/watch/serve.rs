@@ -6,7 +6,11 @@ use tokio::sync::watch as signal;
 use super::{Lines, stream};
 use crate::{
     call::Call,
-    request::{Query, negotiate::Output, options::ListOptions},
+    request::{
+        Query,
+        negotiate::{Format, Output},
+        options::ListOptions,
+    },
     respond::{self, Body},
     status::Result,
     table::Include,
@@ -21,7 +25,11 @@ pub(crate) async fn watch(
 ) -> Result<Response<Body>> {
     let options = ListOptions::parse(query, true)?;
     let include = Include::parse(query.get("includeObject"));
-    let lines = Lines { form: output.form, include, columns_sent: false };
+    let lines = Lines { output, include, columns_sent: false };
+    let content_type = match output.format {
+        Format::Protobuf => "application/vnd.kubernetes.protobuf;stream=watch",
+        _ => "application/json",
+    };
     let stream = stream::open(call.clone(), &options, lines, shutdown).await?;
-    Ok(respond::stream(stream))
+    Ok(respond::stream(content_type, stream))
 }

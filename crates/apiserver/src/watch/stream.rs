@@ -11,7 +11,7 @@ use tokio::{
     time::{Instant, Interval, MissedTickBehavior, interval_at},
 };
 
-use super::{EventType, Lines, error_line, relative};
+use super::{EventType, Lines, relative};
 use crate::{
     call::Call,
     chunked_list::CHUNK,
@@ -202,7 +202,7 @@ impl Watcher {
     /// Ends the stream with the reason.
     fn fail(&mut self, error: &ApiError) {
         self.done = true;
-        self.ready.push_back(error_line(error));
+        self.ready.push_back(self.lines.error(error));
     }
 
     /// Sleeps until there is something to look at; gives a bookmark if it is time for one.

@@ -15,7 +15,7 @@ pub(crate) mod triggers;
 
 pub(crate) use observe::Seen;
 
-use capstan_api::bootstrap::{AGENT_CONNECTED, AGENT_HEALTHY, CapstanConfig};
+use capstan_api::bootstrap::{AGENT_CONNECTED, AGENT_HEALTHY, CapstanConfig, MACHINE_AS_PLANNED};
 use capstan_api::conditions::set;
 use capstan_api::core::Machine;
 use capstan_artifacts::Software;
@@ -181,11 +181,12 @@ impl Bootstrap {
         let contact = self.heard.contact(&(namespace.clone(), config.name_any()), now);
         let report = seen.own.as_ref().and_then(|own| own.report.as_ref());
         let health = report.and_then(|report| contact::health(machine, report));
+        let drift = report.and_then(|report| contact::drift(machine, report));
         let mut updated = machine.clone();
-        for condition in contact::condition(machine, contact).into_iter().chain(health) {
+        for condition in contact::condition(machine, contact).into_iter().chain(health).chain(drift) {
             set(&mut updated, condition, now);
         }
-        let owned = [AGENT_CONNECTED, AGENT_HEALTHY];
+        let owned = [AGENT_CONNECTED, AGENT_HEALTHY, MACHINE_AS_PLANNED];
         Patcher::new(self.api::<Machine>(&namespace), machine).finish(&updated, &owned).await
     }
 }

@@ -16,7 +16,7 @@ use kube::api::PartialObjectMeta;
 use kube::runtime::reflector::ObjectRef;
 
 /// CapstanConfigs whose Machine, Cluster or plan key has changed, whose machine has asked for a credential or got one, reports
-/// another problem, or has other rights than before.
+/// another problem or another change, or has other rights than before.
 pub(crate) fn configs(
     caches: &Caches,
     scope: &Scope,
@@ -46,7 +46,8 @@ pub(crate) fn configs(
             let asked = status.and_then(|status| status.credential_request.clone());
             let version = status.and_then(|status| status.agent_version.clone());
             let problem = status.and_then(|status| status.problem.clone());
-            (report.uid(), report.spec.clone(), asked, version, problem)
+            let drift = status.map(|status| status.drift.clone());
+            (report.uid(), report.spec.clone(), asked, version, problem, drift)
         })
         .flat_map(|report| iter(config_of_owned(report.as_ref())));
     let accounts = scope

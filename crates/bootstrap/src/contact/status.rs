@@ -1,7 +1,10 @@
-//! The conditions `AgentConnected` and `AgentHealthy` of a Machine. Pure.
+//! The conditions `AgentConnected`, `AgentHealthy` and `MachineAsPlanned` of a Machine. Pure.
 
-use capstan_api::agent::MachineReport;
-use capstan_api::bootstrap::{AGENT_CONNECTED, AGENT_HEALTHY, connection_reasons as reasons, health_reasons};
+use capstan_api::agent::{DriftItem, MachineReport};
+use capstan_api::bootstrap::{
+    AGENT_CONNECTED, AGENT_HEALTHY, MACHINE_AS_PLANNED, connection_reasons as reasons, drift_reasons,
+    health_reasons,
+};
 use capstan_api::conditions::{NewCondition, has, is_true};
 use capstan_api::core::Machine;
 use capstan_api::wait::{Wait, causes};
@@ -35,6 +38,42 @@ pub(crate) fn health(machine: &Machine, report: &MachineReport) -> Option<NewCon
         }
         None => None,
     }
+}
+
+/// How many changes are told.
+const MOST_CHANGES: usize = 5;
+
+/// What is to be said of what the agent has found changed; nothing if it has never found anything. A report of a machine that has
+/// just been started tells of nothing: it has not looked yet.
+pub(crate) fn drift(machine: &Machine, report: &MachineReport) -> Option<NewCondition> {
+    let status = report.status.as_ref()?;
+    let (repaired, open): (Vec<&DriftItem>, Vec<&DriftItem>) =
+        status.drift.iter().partition(|item| item.repaired.is_some());
+    let list = |items: &[&DriftItem]| {
+        let lines = items.iter().take(MOST_CHANGES).map(|item| tell(item));
+        let more = items.len().saturating_sub(MOST_CHANGES);
+        let more = (more > 0).then(|| format!("* {more} more"));
+        lines.chain(more).collect::<Vec<_>>().join("\n")
+    };
+    if !open.is_empty() {
+        return Some(Wait::new(&causes::MACHINE_DRIFTED, list(&open)).condition(MACHINE_AS_PLANNED));
+    }
+    if !repaired.is_empty() {
+        let condition = NewCondition::new(MACHINE_AS_PLANNED, true, drift_reasons::REPAIRED);
+        return Some(condition.message(list(&repaired)));
+    }
+    has(machine, MACHINE_AS_PLANNED)
+        .then(|| NewCondition::new(MACHINE_AS_PLANNED, true, drift_reasons::UNCHANGED))
+}
+
+fn tell(item: &DriftItem) -> String {
+    let times = if item.times > 1 { format!(" ({} times)", item.times) } else { String::new() };
+    let state = match (&item.repaired, &item.message) {
+        (Some(at), _) => format!("; repaired at {}", seconds(at.0)),
+        (None, Some(message)) => format!(": {message}"),
+        (None, None) => String::new(),
+    };
+    format!("* step {}: {}{times} since {}{state}", item.step, item.found, seconds(item.since.0))
 }
 
 /// The time without its fraction: heartbeats are many seconds apart.
@@ -72,6 +111,44 @@ mod tests {
                 set(&mut machine, said, Timestamp::UNIX_EPOCH);
             }
         }
+    }
+
+    #[test]
+    fn changes_on_the_machine_are_told_until_they_are_repaired() {
+        let mut machine = machine();
+        let item = |repaired: Option<&str>| {
+            json!({"step": "config", "found": "/etc/app is missing", "since": "2026-11-18T12:00:00Z",
+                "times": 2, "repaired": repaired, "message": "cannot repair it: no room"})
+        };
+        let (begin, end) = (
+            "* step config: /etc/app is missing (2 times) since 2026-11-18T12:00:00Z",
+            "2026-11-18T12:05:00Z",
+        );
+        for (items, expected) in [
+            (vec![], None),
+            (vec![item(None)], Some(("Drifted", format!("{begin}: cannot repair it: no room")))),
+            (
+                vec![item(Some(end)), item(None)],
+                Some(("Drifted", format!("{begin}: cannot repair it: no room"))),
+            ),
+            (vec![item(Some(end))], Some(("Repaired", format!("{begin}; repaired at {end}")))),
+            (vec![], Some(("Unchanged", String::new()))),
+        ] {
+            let report = json!({"apiVersion": "x/v1", "kind": "MachineReport", "metadata": {"name": "web-0"},
+                "spec": {"machineName": "web-0", "machineID": "1"}, "status": {"drift": items}});
+            let said = drift(&machine, &serde_json::from_value(report).expect("a MachineReport"));
+            let words = said.as_ref().map(|said| (said.reason.as_ref(), said.message.to_string()));
+            assert_eq!(words, expected);
+            if let Some(said) = said {
+                set(&mut machine, said, Timestamp::UNIX_EPOCH);
+            }
+        }
+        let many = (0..9).map(|_| item(None)).collect::<Vec<_>>();
+        let report = json!({"apiVersion": "x/v1", "kind": "MachineReport", "metadata": {"name": "web-0"},
+            "spec": {"machineName": "web-0", "machineID": "1"}, "status": {"drift": many}});
+        let said =
+            drift(&machine, &serde_json::from_value(report).expect("a MachineReport")).expect("something");
+        assert!(said.message.ends_with("\n* 4 more"), "{}", said.message);
     }
 
     #[test]

@@ -14,7 +14,9 @@ use serde_json::{Value, json};
 use std::io::Write as _;
 use std::time::Duration;
 
+use crate::client::ASKING;
 use crate::embedded;
+use crate::progress::waiting;
 use crate::table::table;
 use crate::up::pki::{ADMINISTRATOR, MASTERS, Pki};
 use crate::up::{default_data_dir, folder, kubeconfig, write_secret};
@@ -77,7 +79,7 @@ async fn revoke(args: &RevokeArgs) -> Result<()> {
     }
     let request =
         Request::post(PATH).header("Content-Type", "application/json").body(body.to_string().into_bytes())?;
-    let revoked: Revocation = embedded::asked(&client, request).await?;
+    let revoked: Revocation = waiting(ASKING, embedded::asked(&client, request)).await?;
     // Credentials tell the second of their issue, and those of this second are revoked, too: the next command must not issue
     // another one of them.
     let left = revoked.issued_before.duration_since(Timestamp::now());
@@ -88,7 +90,7 @@ async fn revoke(args: &RevokeArgs) -> Result<()> {
 
 async fn show(args: &RevocationsArgs) -> Result<()> {
     let client = args.plane.connect().await?.client;
-    let all = all(&client).await?;
+    let all = waiting(ASKING, all(&client)).await?;
     let text = match args.output {
         Some(output) => output.print(&json!({"revocations": all}))?,
         None => {

@@ -14,9 +14,11 @@ use kube::Client;
 use std::path::Path;
 
 use crate::client;
-use crate::progress::waiting;
+use crate::progress::{waiting, waiting_blocked};
 use crate::up::folder::{self, DataFolder, Taken};
 
+/// What takes long, for the progress line.
+const READING: &str = "reading the backup from the plane";
 /// Where an embedded plane gives its backup.
 const PATH: &str = "/capstan/v1/backup";
 
@@ -24,7 +26,7 @@ pub(crate) async fn run(args: &BackupArgs) -> Result<()> {
     let backup = match &args.data_dir {
         None => {
             let client = args.plane.connect().await?.client;
-            waiting("reading the backup from the plane", fetch(&client, &args.file)).await?
+            waiting(READING, fetch(&client, &args.file)).await?
         }
         Some(folder) => of_folder(folder, &args.file).await?,
     };
@@ -44,13 +46,17 @@ async fn of_folder(data_dir: &Path, file: &Path) -> Result<Backup> {
     }
     match DataFolder::try_take(data_dir)? {
         Taken::Ours(_held) => {
-            Backup::of_folder(&store, &folder::existing_backup_files(data_dir))?.write(file)?;
-            Ok(Backup::read(file)?)
+            let (data_dir, file) = (data_dir.to_owned(), file.to_owned());
+            waiting_blocked("reading the store", move || {
+                Backup::of_folder(&store, &folder::existing_backup_files(&data_dir))?.write(&file)?;
+                Ok(Backup::read(&file)?)
+            })
+            .await
         }
         Taken::Theirs(who) => {
             let plane = client::connect(&folder::kubeconfig(data_dir)).await;
             let plane = plane.with_context(|| format!("cannot ask {who}, which runs the plane"))?;
-            fetch(&plane, file).await
+            waiting(READING, fetch(&plane, file)).await
         }
     }
 }

@@ -6,10 +6,15 @@ use std::fs;
 use std::path::Path;
 
 use super::RestoreArgs;
+use crate::progress::waiting_blocked;
 use crate::up::folder::{self, DataFolder};
 use crate::up::{default_data_dir, write_secret};
 
-pub(crate) fn run(args: &RestoreArgs) -> Result<()> {
+pub(crate) async fn run(args: RestoreArgs) -> Result<()> {
+    waiting_blocked("restoring the store", move || restore(&args)).await
+}
+
+fn restore(args: &RestoreArgs) -> Result<()> {
     let data_dir = match &args.data_dir {
         Some(folder) => folder.clone(),
         None => default_data_dir()?,

@@ -101,7 +101,7 @@ impl Scenery {
         };
         let sets = std::env::temp_dir().join("capstan-demo-machines");
         // What a demo left that was killed.
-        capstan_nspawn::cleanup(&sets)?;
+        capstan_nspawn::remove_leftover_sets(&sets)?;
         let set = Arc::new(Set::owned(&sets, &base)?);
         let address = set.network().subnet().gateway();
         let software = SoftwareArgs {

@@ -7,6 +7,8 @@ use std::io::Read as _;
 use std::path::Path;
 
 use super::args::GenerateClusterArgs;
+use crate::client::ASKING;
+use crate::progress::waiting;
 
 /// The built-in template for any kind of hosts.
 pub(crate) const BUILT_IN: &str = include_str!("../../../../templates/cluster-template.yaml");
@@ -85,8 +87,8 @@ async fn config_map(args: &GenerateClusterArgs, name: &str) -> Result<Source> {
     let place = args.plane.connect().await?;
     let namespace = args.from_config_map_namespace.clone().unwrap_or(place.namespace);
     let api: Api<ConfigMap> = Api::namespaced(place.client, &namespace);
-    let found =
-        api.get_opt(name).await.with_context(|| format!("cannot read ConfigMap {namespace}/{name}"))?;
+    let found = waiting(ASKING, api.get_opt(name)).await;
+    let found = found.with_context(|| format!("cannot read ConfigMap {namespace}/{name}"))?;
     let Some(map) = found else {
         bail!("there is no ConfigMap {name} in namespace {namespace}: see --from-config-map-namespace");
     };

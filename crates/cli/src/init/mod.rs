@@ -20,6 +20,7 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 use std::time::Duration;
 
+use crate::client::ASKING;
 use crate::progress::waiting;
 use apply::Applier;
 use release::Release;
@@ -34,13 +35,13 @@ pub(crate) async fn run(args: &InitArgs) -> Result<()> {
     let config = args.plane.config().await?;
     let url = config.cluster_url.clone();
     let client = Client::try_from(config).context("cannot make a client")?;
-    if is_embedded(&client).await? {
+    if waiting(ASKING, is_embedded(&client)).await? {
         eprintln!(
             "{url} is an embedded plane, with Capstan's kinds and controllers in it: nothing needs to be installed"
         );
         return Ok(());
     }
-    let installed = installed(&client).await?;
+    let installed = waiting(ASKING, installed(&client)).await?;
     let choices = choice::to_install(&args.providers, &installed)?;
     // Everything is read and judged before anything is written.
     let releases: Vec<Release> = choices.iter().map(read).collect::<Result<_>>()?;
@@ -54,7 +55,7 @@ pub(crate) async fn run(args: &InitArgs) -> Result<()> {
         return print(&releases);
     }
     let applier = Applier::new(client);
-    applier.inventory().await?;
+    waiting("preparing the inventory of providers", applier.inventory()).await?;
     for release in &releases {
         let label = release.choice.label();
         eprintln!("installing {label} {} into namespace {}", release.version, release.namespace);

@@ -11,15 +11,17 @@ use kube::{Client, ResourceExt as _};
 
 use super::args::DeleteArgs;
 use super::{choice, installed, is_embedded};
+use crate::client::ASKING;
+use crate::progress::waiting;
 
 pub(crate) async fn delete(args: &DeleteArgs) -> Result<()> {
     let config = args.plane.config().await?;
     let url = config.cluster_url.clone();
     let client = Client::try_from(config).context("cannot make a client")?;
-    if is_embedded(&client).await? {
+    if waiting(ASKING, is_embedded(&client)).await? {
         bail!("{url} is an embedded plane: its providers are part of it, and stop with it");
     }
-    let installed = installed(&client).await?;
+    let installed = waiting(ASKING, installed(&client)).await?;
     let providers = choice::to_remove(&args.providers, args.all, &installed)?;
     if providers.is_empty() {
         eprintln!("no provider is installed");
@@ -27,15 +29,17 @@ pub(crate) async fn delete(args: &DeleteArgs) -> Result<()> {
     }
     if args.include_crd {
         for provider in &providers {
-            refuse_if_used(&client, provider).await?;
+            waiting(ASKING, refuse_if_used(&client, provider)).await?;
         }
     }
-    let discovery =
-        Discovery::new(client.clone()).run().await.context("cannot ask the plane what it knows")?;
+    let discovery = waiting(ASKING, Discovery::new(client.clone()).run());
+    let discovery = discovery.await.context("cannot ask the plane what it knows")?;
     for provider in &providers {
         let name = provider.name_any();
         eprintln!("removing {name} {}", provider.spec.version.as_deref().unwrap_or_default());
-        remove(&client, &discovery, provider, args).await.with_context(|| format!("cannot remove {name}"))?;
+        waiting(format!("removing {name}"), remove(&client, &discovery, provider, args))
+            .await
+            .with_context(|| format!("cannot remove {name}"))?;
     }
     Ok(())
 }

@@ -21,8 +21,10 @@ const NAMESPACE: &str = "capstan-system";
 /// What this program is a release of.
 const VERSION: &str = concat!("v", env!("CARGO_PKG_VERSION"));
 
-/// Those of `config/crd`; see `build.rs`.
-const CRDS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/crds.json"));
+/// The CRDs of `config/crd` as JSON, one on each line. They are committed: to generate them from the types would be most of
+/// a start, and a build script that converts them would compile the YAML library a second time. A test in `crates/api`
+/// compares them with the types.
+const CRDS: &str = include_str!("../../../../config/crd.jsonl");
 
 /// Applies every CRD that is missing or outdated, and waits until all are served.
 pub(crate) async fn crds(client: &Client) -> Result<()> {
@@ -93,8 +95,11 @@ fn params() -> PatchParams {
 
 /// Every CRD by its name, with the labels by which clusterctl finds what it moves.
 fn labelled() -> Vec<(String, Value)> {
-    let mut crds: Vec<Value> = serde_json::from_slice(CRDS)
-        .unwrap_or_else(|error| unreachable!("written by the build, and read by a test: {error}"));
+    let read = |line| {
+        serde_json::from_str(line)
+            .unwrap_or_else(|error| unreachable!("committed, and read by a test: {error}"))
+    };
+    let mut crds: Vec<Value> = CRDS.lines().map(read).collect();
     for crd in &mut crds {
         let text = |pointer: &str| crd.pointer(pointer).and_then(Value::as_str);
         if let Some(provider) = text("/spec/group").and_then(provider) {

@@ -93,7 +93,7 @@ impl Owner {
         let next = first + steps.len();
         for (step, turn) in steps.into_iter().zip(first..) {
             match step {
-                TimelineStep::Update(name) => self.turn(&name, turn),
+                TimelineStep::Update(name) => self.set_turn(&name, turn),
                 TimelineStep::Create if more == 0 => {}
                 TimelineStep::Create => {
                     more -= 1;
@@ -112,7 +112,7 @@ impl Owner {
         (self.machines.into_values().collect(), next)
     }
 
-    fn turn(&mut self, name: &str, turn: usize) {
+    fn set_turn(&mut self, name: &str, turn: usize) {
         let Some(machine) = self.machines.get_mut(name) else { return };
         let cost = self.changes.get(name).map_or(Cost::Nothing, worst);
         (machine.step, machine.outcome) = (Some(turn), cost.into());

@@ -56,7 +56,7 @@ impl Future<'_> {
             return Ok(());
         }
         let (answers, judged) = match world.questions() {
-            Ok(questions) => self.answers(namespace, questions).await,
+            Ok(questions) => self.ask_extensions(namespace, questions).await,
             Err(why) => {
                 self.plan.refusals.push(Refusal::new(&title, why));
                 world.machines.iter().for_each(|machine| owner.untouched(&machine.name_any()));
@@ -101,7 +101,11 @@ impl Future<'_> {
 
     /// What whoever would be asked says. Our own hooks are a function, and are asked as one: asking their server would
     /// make an event of every no.
-    async fn answers(&self, namespace: &str, questions: Vec<Question>) -> (Vec<(Question, Answer)>, Judged) {
+    async fn ask_extensions(
+        &self,
+        namespace: &str,
+        questions: Vec<Question>,
+    ) -> (Vec<(Question, Answer)>, Judged) {
         let (mut answers, mut judged) = (vec![], Judged::new());
         if questions.is_empty() {
             return (answers, judged);

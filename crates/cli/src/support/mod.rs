@@ -13,6 +13,8 @@ use jiff::Timestamp;
 use serde_json::json;
 use std::path::PathBuf;
 
+use crate::client::ASKING;
+use crate::progress::waiting;
 use crate::version;
 use archive::Archive;
 use args::BundleArgs;
@@ -32,7 +34,7 @@ async fn bundle(args: &BundleArgs) -> Result<()> {
     // Before the server is asked anything: a file that is in the way is known at once.
     let mut archive = Archive::create(&path, args.force, &name, time, room)?;
     let place = args.plane.connect().await?;
-    let server = gather::server_version(&place.client).await?;
+    let server = waiting(ASKING, gather::server_version(&place.client)).await?;
     let versions = json!({"program": version::version(), "server": server});
     archive.value("version.json", &versions)?;
     let gather = Gather::new(place.client, args.namespace.clone(), place.namespace, archive);

@@ -1,8 +1,8 @@
 //! One machine, host or cluster as lines of text. Pure.
 
 use capstan_ui::model::{
-    ClusterPage, ConditionList, Event, Fact, HandOff, HostPage, MachinePage, PlanProgress, Probe, Tone,
-    Waiting,
+    ClusterPage, ConditionList, Event, Fact, HandOff, HostPage, LedgerView, MachinePage, PlanProgress, Probe,
+    Rollout, Tone, Waiting,
 };
 use jiff::Timestamp;
 
@@ -36,6 +36,7 @@ pub(super) fn machine(page: &MachinePage, width: usize, now: Timestamp) -> Shown
         sheet.handoffs(&page.handoffs),
         page.plan.as_ref().map(|plan| sheet.plan(plan)).unwrap_or_default(),
         sheet.probes(&page.probes),
+        page.ledger.as_ref().map(|ledger| sheet.ledger(ledger)).unwrap_or_default(),
         sheet.conditions(&page.conditions),
         facts(&page.facts),
         sheet.events(&page.events),
@@ -174,6 +175,10 @@ impl Sheet {
             .with(&plan.applied.map(|applied| format!("applied: {applied}")).unwrap_or_default(), Paint::Dim)
             .with(&labelled("digest", &plan.digest), Paint::Dim);
         let mut lines = vec![head];
+        if !plan.change.is_empty() {
+            let written = labelled("written", &ago(plan.written.as_ref(), self.now));
+            lines.push(TextLine::at(2).with(&plan.change, Paint::Plain).with(&written, Paint::Dim));
+        }
         lines.extend(plan.steps.iter().map(|step| {
             let (mark, paint) = mark(&step.state);
             let name = if step.state == "pending" { Paint::Dim } else { Paint::Plain };
@@ -240,19 +245,55 @@ impl Sheet {
     }
 
     fn rollouts(self, page: &ClusterPage) -> Vec<TextLine> {
-        let of = |rollout: &capstan_ui::model::Rollout| {
-            let lines = rollout.revisions.iter().map(|revision| {
-                let (mark, paint) = mark(if revision.current { "running" } else { "" });
-                TextLine::at(2)
-                    .with(mark, paint)
-                    .column(&format!("revision {}", revision.number), Paint::Plain, 12)
-                    .with(&revision.version, Paint::Plain)
-                    .with(&format!("{} machines", revision.replicas), Paint::Plain)
-                    .with(&revision.set, Paint::Dim)
-                    .with(&labelled("created", &ago(revision.created.as_ref(), self.now)), Paint::Dim)
-            });
-            section(&format!("Rollouts of MachineDeployment {}", rollout.deployment), lines.collect())
-        };
-        page.rollouts.iter().flat_map(of).collect()
+        page.rollouts.iter().flat_map(|rollout| self.rollout(rollout)).collect()
+    }
+
+    /// The rollout in progress, the last change of each machine, and revisions.
+    fn rollout(self, rollout: &Rollout) -> Vec<TextLine> {
+        let mut lines = Vec::new();
+        if !rollout.progress.is_empty() {
+            let since = labelled("for", &ago(rollout.since.as_ref(), self.now));
+            let progress = TextLine::at(2).with(&rollout.progress, Paint::Tone(Tone::Waiting));
+            lines.push(progress.with(&since, Paint::Plain));
+            lines.extend(paragraph(4, &rollout.waits, Paint::Plain, self.width));
+        }
+        for turn in &rollout.turns {
+            let since = labelled("for", &ago(turn.since.as_ref(), self.now));
+            let line = TextLine::at(2).column(&turn.turn, Paint::Tone(turn.tone), 8);
+            lines.push(line.with(&turn.machine, Paint::Plain).with(&since, Paint::Dim));
+            lines.extend(paragraph(10, &turn.doing, Paint::Plain, self.width));
+        }
+        lines.extend(rollout.changes.iter().map(|change| {
+            TextLine::at(2)
+                .column(&change.machine, Paint::Plain, NAMES)
+                .with(&change.change, Paint::Plain)
+                .with(&change.state, Paint::Tone(change.tone))
+                .with(&labelled("written", &ago(change.written.as_ref(), self.now)), Paint::Dim)
+                .with(&labelled("ended", &ago(change.ended.as_ref(), self.now)), Paint::Dim)
+        }));
+        lines.extend(rollout.revisions.iter().map(|revision| {
+            let (mark, paint) = mark(if revision.current { "running" } else { "" });
+            TextLine::at(2)
+                .with(mark, paint)
+                .column(&format!("revision {}", revision.number), Paint::Plain, 12)
+                .with(&revision.version, Paint::Plain)
+                .with(&format!("{} machines", revision.replicas), Paint::Plain)
+                .with(&revision.set, Paint::Dim)
+                .with(&labelled("created", &ago(revision.created.as_ref(), self.now)), Paint::Dim)
+        }));
+        section(&format!("Rollouts of {}", rollout.object), lines)
+    }
+
+    /// What the agent has put on the machine.
+    fn ledger(self, ledger: &LedgerView) -> Vec<TextLine> {
+        let lines = ledger.items.iter().map(|item| {
+            TextLine::at(2)
+                .column(&item.kind, Paint::Dim, 10)
+                .with(&item.name, Paint::Plain)
+                .with(&labelled("a reset", &item.reset), Paint::Dim)
+        });
+        let total = format!("{} items that a reset reverts", ledger.total);
+        let total = TextLine::at(2).with(&total, Paint::Plain);
+        section("On this machine", std::iter::once(total).chain(lines).collect())
     }
 }

@@ -43,7 +43,7 @@ use content::{Content, shown};
 use draw::{Scene, Status, body_height, draw};
 use input::Input;
 use page::Shown;
-use plane::{answers, load};
+use plane::{load, responds};
 use schedule::Schedule;
 use screen::{Screen, ensure_terminal};
 use state::{Query, State};
@@ -113,7 +113,7 @@ impl<'a> Top<'a> {
         let mut changes = self.source.changes();
         let mut tick = tokio::time::interval(TICK);
         let mut loading: Option<(Query, BoxFuture<'a, Loaded>)> = None;
-        let looking = stream::unfold((), move |()| async move { Some((answers(client, scope).await, ())) });
+        let looking = stream::unfold((), move |()| async move { Some((responds(client, scope).await, ())) });
         pin_mut!(looking);
         let mut is_news = true;
         while !self.state.is_done {

@@ -47,7 +47,7 @@ pub(super) async fn load(source: &PlaneSource, query: &Query) -> Result<Content,
 
 /// Waits, and then checks whether the plane responds. The caches cannot tell: a watch that reconnects reports nothing
 /// if nothing has changed.
-pub(super) async fn answers(client: &Client, scope: &Scope) -> Result<(), String> {
+pub(super) async fn responds(client: &Client, scope: &Scope) -> Result<(), String> {
     tokio::time::sleep(BETWEEN).await;
     let api: Api<Cluster> = scope.api(client);
     match tokio::time::timeout(PATIENCE, api.list_metadata(&ListParams::default().limit(1))).await {

@@ -4,7 +4,7 @@ use anyhow::{Context as _, Result};
 use capstan_api::core::Cluster;
 use capstan_api::meta::annotations::PAUSED;
 use capstan_controller::external::Externals;
-use capstan_ui::model::{ClusterPage, Offer, Revision, Rollout, Tone, TreeLine};
+use capstan_ui::model::{ClusterPage, Offer, Tone, TreeLine};
 use capstan_ui::{Action, Problem, Target};
 use jiff::Timestamp;
 use kube::Client;
@@ -14,13 +14,13 @@ use serde_json::Value;
 use super::fleet::row;
 use super::machine::{events_of, read};
 use super::objects::Objects;
-use super::text::{age_of, condition, conditions, counts, handoff, string, waiting};
+use super::rollouts::{records, rollouts};
+use super::text::{condition, conditions, counts, handoff, string, waiting};
 use crate::describe::{self, Line, Snapshot};
 use crate::why;
 
 /// Lines of the tree that a page shows.
 const LINES: usize = 400;
-const REVISION: &str = "machinedeployment.clusters.x-k8s.io/revision";
 
 pub(super) async fn page(
     client: &Client,
@@ -37,6 +37,7 @@ pub(super) async fn page(
     foreign(client, &cluster, namespace, &mut snapshot).await?;
     let now = Timestamp::now();
     let mut page = shown(&cluster, &snapshot, now);
+    page.rollouts = rollouts(&snapshot, &records(client, namespace, name).await, now);
     page.machine = machine_to_show(&snapshot);
     if let Some(machine) = &page.machine {
         // It may be gone by now.
@@ -116,7 +117,7 @@ fn shown(cluster: &Cluster, snapshot: &Snapshot, now: Timestamp) -> ClusterPage 
             .filter_map(|object| conditions(object, now))
             .collect(),
         events: Vec::new(),
-        rollouts: rollouts(snapshot, now),
+        rollouts: Vec::new(),
         offers: offers(snapshot),
     }
 }
@@ -136,36 +137,6 @@ fn flatten(line: &Line, depth: usize, now: Timestamp, into: &mut Vec<TreeLine>) 
     for child in &line.children {
         flatten(child, depth + 1, now, into);
     }
-}
-
-fn rollouts(snapshot: &Snapshot, now: Timestamp) -> Vec<Rollout> {
-    let of = |deployment: &Value| {
-        let name = string(&deployment["metadata"]["name"]);
-        let current = deployment["metadata"]["annotations"][REVISION]
-            .as_str()
-            .and_then(|text| text.parse::<i64>().ok());
-        let is_its =
-            |set: &&Value| set["metadata"]["labels"]["cluster.x-k8s.io/deployment-name"] == name.as_str();
-        let revision = |set: &Value| {
-            let number = set["metadata"]["annotations"][REVISION].as_str().and_then(|text| text.parse().ok());
-            Revision {
-                number: number.unwrap_or(0),
-                set: string(&set["metadata"]["name"]),
-                version: string(&set["spec"]["template"]["spec"]["version"]),
-                created: age_of(&set["metadata"]["creationTimestamp"], now),
-                replicas: set["status"]["replicas"]
-                    .as_i64()
-                    .and_then(|count| i32::try_from(count).ok())
-                    .unwrap_or(0),
-                current: number.is_some() && number == current,
-            }
-        };
-        let mut revisions: Vec<Revision> =
-            snapshot.machine_sets.iter().filter(is_its).map(revision).collect();
-        revisions.sort_by_key(|revision| std::cmp::Reverse(revision.number));
-        Rollout { deployment: name, revisions }
-    };
-    snapshot.deployments.iter().map(of).collect()
 }
 
 /// What rolls out can be restarted in place, paused and resumed.
@@ -193,25 +164,6 @@ fn offers(snapshot: &Snapshot) -> Vec<Offer> {
 mod tests {
     use super::*;
     use serde_json::json;
-
-    #[test]
-    fn revisions_are_listed_newest_first() {
-        let set = |name: &str, revision: &str| {
-            json!({"kind": "MachineSet", "metadata": {"name": name,
-                "labels": {"cluster.x-k8s.io/deployment-name": "md"}, "annotations": {REVISION: revision}}})
-        };
-        let deployment =
-            json!({"kind": "MachineDeployment", "metadata": {"name": "md", "annotations": {REVISION: "2"}}});
-        let snapshot = Snapshot {
-            deployments: vec![deployment],
-            machine_sets: vec![set("old", "1"), set("new", "2")],
-            ..Snapshot::default()
-        };
-        let listed = rollouts(&snapshot, Timestamp::UNIX_EPOCH);
-        let revisions: Vec<_> =
-            listed[0].revisions.iter().map(|revision| (revision.set.as_str(), revision.current)).collect();
-        assert_eq!(revisions, [("new", true), ("old", false)]);
-    }
 
     #[test]
     fn what_is_paused_can_only_be_resumed() {

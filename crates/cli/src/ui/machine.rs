@@ -70,7 +70,7 @@ async fn written_plan(client: &Client, namespace: &str, machine: &str) -> Writte
 }
 
 /// What a plan changes on its machine, as the planner has recorded it.
-fn change(record: &Record) -> String {
+pub(super) fn change_of(record: &Record) -> String {
     let (to, attempt) = (&record.setup, record.attempt);
     let what = match &record.ran {
         None => format!("First start of Kubernetes {}", to.version),
@@ -203,7 +203,7 @@ fn plan(status: &Value, names: &[String]) -> Option<PlanProgress> {
 fn describe(progress: PlanProgress, written: &WrittenPlan, now: Timestamp) -> PlanProgress {
     let Some(record) = &written.record else { return progress };
     let when = record.written.map(|written| age(written, now));
-    PlanProgress { change: change(record), written: when, ..progress }
+    PlanProgress { change: change_of(record), written: when, ..progress }
 }
 
 fn probes(status: &Value, now: Timestamp) -> Vec<Probe> {
@@ -315,10 +315,10 @@ mod tests {
             (setup("", "", ""), "Kubernetes v2; what ran before is not known"),
         ] {
             let record = json!({"setup": new, "ran": ran, "attempt": 1});
-            assert_eq!(change(&serde_json::from_value(record).expect("a record")), expected);
+            assert_eq!(change_of(&serde_json::from_value(record).expect("a record")), expected);
         }
         let again = json!({"setup": new, "attempt": 3});
-        let again = change(&serde_json::from_value(again).expect("a record"));
+        let again = change_of(&serde_json::from_value(again).expect("a record"));
         assert_eq!(again, "First start of Kubernetes v2, plan 3 for this change");
     }
 

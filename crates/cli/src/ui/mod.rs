@@ -14,6 +14,7 @@ mod machine;
 mod machines;
 mod objects;
 mod preview;
+mod rollouts;
 mod text;
 
 pub(crate) use args::{LISTEN, UiArgs};
@@ -34,7 +35,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use tokio::sync::watch;
 
-use crate::client::Place;
+use crate::client::{ASKING, Place};
+use crate::progress::waiting;
 use crate::{log, stop};
 use objects::Objects;
 
@@ -52,7 +54,7 @@ pub(crate) async fn run(args: &UiArgs) -> Result<()> {
 
 /// Binds the web view of a plane; it responds once it is served.
 pub(crate) async fn serve(place: Place, listen: SocketAddr, allow_actions: bool) -> Result<Server> {
-    let source = PlaneSource::start(place, Scope::default(), allow_actions).await?;
+    let source = waiting(ASKING, PlaneSource::start(place, Scope::default(), allow_actions)).await?;
     Server::bind(listen, Arc::new(source), Options { allow_actions })
         .await
         .with_context(|| format!("cannot serve the web view on {listen}; pass --listen with another address"))

@@ -9,8 +9,8 @@ mod renewal;
 use anyhow::{Context, Result, bail};
 use capstan_api::access::MACHINE_ACCOUNTS;
 use capstan_apiserver::{
-    AccountLimits, ApiServer, Authority, OpenError, Options, Rate, Restriction, StartError, Storage, Tls,
-    User,
+    AccountLimits, ApiServer, AuditPolicy, Authority, OpenError, Options, Rate, Restriction, StartError,
+    Storage, Tls, User,
 };
 use capstan_controller::{Metrics, Scope};
 use capstan_pki::issue::Identity;
@@ -77,9 +77,10 @@ pub(crate) async fn run(args: &UpArgs) -> Result<()> {
     let listen = where_it_was(&data_dir, args.listen);
     let services = args.webhook_service.iter().cloned().collect();
     let (host, audit) = (args.advertise_address.as_deref(), args.audit_log.clone());
+    let audit_policy = args.audit_policy_file.as_deref().map(audit_policy).transpose()?;
     let health = ControllerHealth::default();
     health.expect(selection.names());
-    let process = Process { services, audit, checks: vec![health.check()] };
+    let process = Process { services, audit, audit_policy, checks: vec![health.check()] };
     let plane = RunningPlane::start(folder, listen, host, process).await?;
     remember(&data_dir, plane.bound.port())?;
     // In the folder in any case: `capstan backup --data-dir` finds the plane by it.
@@ -175,6 +176,12 @@ pub(crate) struct RunningPlane {
     pub(crate) metrics: Metrics,
 }
 
+fn audit_policy(path: &Path) -> Result<AuditPolicy> {
+    let text = std::fs::read_to_string(path)
+        .with_context(|| format!("cannot read the audit policy {}", path.display()))?;
+    AuditPolicy::parse(&text).with_context(|| format!("cannot use the audit policy {}", path.display()))
+}
+
 /// What the API server gets from the process it runs in.
 #[derive(Default)]
 pub(crate) struct Process {
@@ -182,6 +189,8 @@ pub(crate) struct Process {
     pub(crate) services: BTreeMap<String, String>,
     /// File for the audit log.
     pub(crate) audit: Option<PathBuf>,
+    /// What is recorded in it.
+    pub(crate) audit_policy: Option<AuditPolicy>,
     /// Health checks of the process.
     pub(crate) checks: Vec<Check>,
 }
@@ -211,6 +220,7 @@ impl RunningPlane {
         let mut options = Options::new(Storage::Folder(folder::store(data_dir)));
         options.webhook_services = process.services;
         options.audit_log = process.audit;
+        options.audit_policy = process.audit_policy;
         options.checks = process.checks;
         options.backup_files = folder::existing_backup_files(data_dir);
         options.restrictions = vec![MACHINE_LEASES];

@@ -107,6 +107,10 @@ pub(crate) fn handoffs(world: &World) -> Vec<HandOff> {
             .done_by("AgentHealthy")
             .says(&["AgentHealthy"])
             .only_if(is_false(&world.machine, "AgentHealthy")),
+        HandOffStep::of("machine as planned", Owner::Agent, &world.machine)
+            .done_by("MachineAsPlanned")
+            .says(&["MachineAsPlanned"])
+            .only_if(is_false(&world.machine, "MachineAsPlanned")),
         HandOffStep::of("control plane initialized", Owner::ControlPlane, &world.control_plane)
             .done(world.cluster["status"]["initialization"]["controlPlaneInitialized"] == true)
             .says(&["Initialized", "Available"])
@@ -308,7 +312,7 @@ mod tests {
             ("control plane initialized", "", "control plane provider", |w| {
                 w.cluster["status"]["initialization"]["controlPlaneInitialized"] = json!(false);
             }),
-            ("plan written", "Refused", "you: change the field that is named", |w| {
+            ("plan written", "Refused", "you: change the field that the message names", |w| {
                 w.bootstrap =
                     with("CapstanConfig", &[("Planned", "False", "Refused", "spec.settings.token")]);
             }),

@@ -25,41 +25,50 @@ const IN_PLACE: &str = "In-place update in progress";
 /// An object with a rollout in progress.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Rollout {
+pub(crate) struct Rollout {
     /// Kind and name.
-    pub(super) object: String,
+    pub(crate) object: String,
     /// The version that its Machines get.
     #[serde(skip_serializing_if = "Option::is_none")]
     version: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    since: Option<Timestamp>,
+    pub(crate) since: Option<Timestamp>,
     machines: usize,
     up_to_date: usize,
-    /// Why it does not go on, as its controller says.
+    /// Why it does not continue, as its controller says.
     #[serde(skip_serializing_if = "Option::is_none")]
-    waits: Option<String>,
+    pub(crate) waits: Option<String>,
     /// What differs on the Machines that are not up to date.
     changes: Vec<String>,
-    /// Those that are not up to date or not ready, in the order of their turns.
-    turns: Vec<MachineTurn>,
+    /// The Machines that are not up to date or not ready, in the order of their turns.
+    pub(crate) turns: Vec<MachineTurn>,
+}
+
+impl Rollout {
+    /// What rolls out, and how many machines have it.
+    pub(crate) fn progress(&self) -> String {
+        let version = self.version.as_ref().map(|version| format!(" {}", harmless(version)));
+        let (version, machines) = (version.unwrap_or_default(), self.machines);
+        format!("rolls out{version}: {} of {machines} machines are up to date", self.up_to_date)
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct MachineTurn {
-    machine: String,
-    turn: RolloutTurn,
+pub(crate) struct MachineTurn {
+    pub(crate) machine: String,
+    pub(crate) turn: RolloutTurn,
     /// What the machine does, or waits for.
     #[serde(skip_serializing_if = "String::is_empty")]
-    doing: String,
+    pub(crate) doing: String,
     #[serde(skip_serializing_if = "Option::is_none")]
-    since: Option<Timestamp>,
+    pub(crate) since: Option<Timestamp>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "camelCase")]
-enum RolloutTurn {
-    /// Its plan has failed, or its agent rejects it: nothing goes on before that is dealt with.
+pub(crate) enum RolloutTurn {
+    /// Its plan has failed, or its agent rejects it: the rollout stops until a person acts.
     Failed,
     /// It is being changed, made or deleted.
     Now,
@@ -69,8 +78,20 @@ enum RolloutTurn {
     Held,
 }
 
+impl RolloutTurn {
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Failed => "failed",
+            Self::Now => "now",
+            Self::Next => "next",
+            Self::Later => "later",
+            Self::Held => "held",
+        }
+    }
+}
+
 /// All rollouts of the cluster: the control plane first, because workers wait for it.
-pub(super) fn rollouts(snapshot: &Snapshot, now: Timestamp) -> Vec<Rollout> {
+pub(crate) fn rollouts(snapshot: &Snapshot, now: Timestamp) -> Vec<Rollout> {
     let servers: Vec<&Value> =
         snapshot.machines.iter().filter(|machine| label(machine, CONTROL_PLANE).is_some()).collect();
     let control_plane = snapshot.control_plane.iter().filter_map(|owner| {
@@ -104,7 +125,7 @@ fn rollout(
             None if !is(machine, "UpToDate", "False") => {}
             None if !machine["metadata"]["annotations"][keep::HOLD].is_null() => {
                 let doing = format!("has the annotation {}", keep::HOLD);
-                turns.push(turn(machine, RolloutTurn::Held, doing, None));
+                turns.push(machine_turn(machine, RolloutTurn::Held, doing, None));
             }
             None => waiting.push(machine),
         }
@@ -113,9 +134,14 @@ fn rollout(
     let next = next(&waiting);
     let is_next = |machine: &&&Value| next.as_deref() == Some(name(machine));
     let doing = |machine: &Value| line_about(&message, name(machine)).unwrap_or_default().to_owned();
-    turns.extend(waiting.iter().filter(is_next).map(|it| turn(it, RolloutTurn::Next, doing(it), None)));
     turns.extend(
-        waiting.iter().filter(|it| !is_next(it)).map(|it| turn(it, RolloutTurn::Later, doing(it), None)),
+        waiting.iter().filter(is_next).map(|it| machine_turn(it, RolloutTurn::Next, doing(it), None)),
+    );
+    turns.extend(
+        waiting
+            .iter()
+            .filter(|it| !is_next(it))
+            .map(|it| machine_turn(it, RolloutTurn::Later, doing(it), None)),
     );
     Some(Rollout {
         object: format!("{}/{}", text(&owner["kind"]), name(owner)),
@@ -135,7 +161,7 @@ fn now(machine: &Value, report: Option<&Value>, owner_line: Option<&str>) -> Opt
         let deleting = condition(machine, "Deleting");
         let why = deleting.map(first_line).filter(|why| !why.is_empty());
         let doing = why.map_or_else(|| "is deleted".to_owned(), |why| format!("is deleted: {why}"));
-        return Some(turn(
+        return Some(machine_turn(
             machine,
             RolloutTurn::Now,
             doing,
@@ -152,7 +178,12 @@ fn now(machine: &Value, report: Option<&Value>, owner_line: Option<&str>) -> Opt
                 Some(why) => format!("is updated in place: {why}"),
                 None => format!("is updated in place: {}", first_line(updating)),
             };
-        return Some(turn(machine, RolloutTurn::Now, doing, timestamp(&updating["lastTransitionTime"])));
+        return Some(machine_turn(
+            machine,
+            RolloutTurn::Now,
+            doing,
+            timestamp(&updating["lastTransitionTime"]),
+        ));
     }
     let ready = condition(machine, "Ready").filter(|condition| condition["status"] != "True")?;
     let what = match machine["status"]["nodeRef"].is_object() {
@@ -160,7 +191,7 @@ fn now(machine: &Value, report: Option<&Value>, owner_line: Option<&str>) -> Opt
         false => "is made",
     };
     let doing = format!("{what}: {}", first_line(ready));
-    Some(turn(machine, RolloutTurn::Now, doing, timestamp(&ready["lastTransitionTime"])))
+    Some(machine_turn(machine, RolloutTurn::Now, doing, timestamp(&ready["lastTransitionTime"])))
 }
 
 /// The step of a plan that has not been carried out. `owner_line` is what the control plane says of the machine.
@@ -190,10 +221,10 @@ fn plan(machine: &Value, report: &Value, owner_line: Option<&str>) -> Option<Mac
         None => doing,
     };
     let since = timestamp(&step["started"]).or_else(|| timestamp(&status["lastUpdated"]));
-    Some(turn(machine, turn_now, doing, since))
+    Some(machine_turn(machine, turn_now, doing, since))
 }
 
-fn turn(machine: &Value, turn: RolloutTurn, doing: String, since: Option<Timestamp>) -> MachineTurn {
+fn machine_turn(machine: &Value, turn: RolloutTurn, doing: String, since: Option<Timestamp>) -> MachineTurn {
     MachineTurn { machine: name(machine).to_owned(), turn, doing, since }
 }
 
@@ -264,13 +295,7 @@ pub(super) fn render(rollouts: &[Rollout], now: Timestamp, look: Look) -> String
     let mut text = String::new();
     for rollout in rollouts {
         let since = rollout.since.map(|since| format!(", for {}", age(since, now))).unwrap_or_default();
-        let version = rollout.version.as_ref().map(|version| format!(" {}", harmless(version)));
-        let version = version.unwrap_or_default();
-        _ = writeln!(
-            text,
-            "{} rolls out{version}: {} of {} machines are up to date{since}",
-            rollout.object, rollout.up_to_date, rollout.machines
-        );
+        _ = writeln!(text, "{} {}{since}", rollout.object, rollout.progress());
         if let Some(why) = &rollout.waits {
             _ = writeln!(text, "    {} {}", look.paint(Color::Yellow, "waits:"), harmless(why));
         }
@@ -285,12 +310,12 @@ pub(super) fn render(rollouts: &[Rollout], now: Timestamp, look: Look) -> String
 }
 
 fn line(turn: &MachineTurn, now: Timestamp, look: Look) -> String {
-    let (mark, color) = match turn.turn {
-        RolloutTurn::Failed => ("failed", Color::Red),
-        RolloutTurn::Now => ("now", Color::Yellow),
-        RolloutTurn::Next => ("next", Color::Cyan),
-        RolloutTurn::Later => ("later", Color::Gray),
-        RolloutTurn::Held => ("held", Color::Gray),
+    let mark = turn.turn.name();
+    let color = match turn.turn {
+        RolloutTurn::Failed => Color::Red,
+        RolloutTurn::Now => Color::Yellow,
+        RolloutTurn::Next => Color::Cyan,
+        RolloutTurn::Later | RolloutTurn::Held => Color::Gray,
     };
     let blanks = " ".repeat(6_usize.saturating_sub(mark.len()));
     let since = turn.since.map(|since| format!(" (for {})", age(since, now))).unwrap_or_default();

@@ -1,9 +1,9 @@
-//! Server-side apply that asks once.
+//! Server-side apply that sends no request if nothing would change.
 //!
-//! Applying what is already so changes nothing, but it still costs a request. So an intent is not sent that the object has
-//! already, by its fields and by who owns them (`owned`). To compare them takes a while; so it is remembered as long as
-//! neither the intent nor what can be intended of the object changes: its spec, which counts generations, and its metadata.
-//! No applier intends anything about its status.
+//! An apply without effect still costs a request. So an intent is not sent if the object already has it: the fields have the
+//! intended values, and the field manager owns them (`owned`). This comparison takes a while. Its result is kept as long as
+//! neither the intent nor the object changes: its spec, which counts generations, and its metadata. No applier intends
+//! anything about status.
 
 pub(crate) mod owned;
 
@@ -20,7 +20,7 @@ use std::sync::Mutex;
 
 use crate::error::{Doing, Error, Result};
 
-/// So many objects are remembered; then it starts afresh, which costs a comparison for each.
+/// Objects that are remembered. When there are more, all are forgotten, which costs one comparison for each.
 const MOST_REMEMBERED: usize = 20_000;
 
 /// Server-side apply as one field manager.
@@ -92,13 +92,13 @@ impl Applier {
     }
 
     fn applied(&self) -> std::sync::MutexGuard<'_, HashMap<String, (u64, u64)>> {
-        // What is inside is a cache: a panic elsewhere has not broken it.
+        // The content is a cache: a panic elsewhere leaves it usable.
         self.applied.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 }
 
 /// The UID of an object, and what it has of all that is intended as one number, spec by its generation. What others add to
-/// its metadata is theirs. `None` for a kind that does not count generations: a change of its spec could not be told.
+/// its metadata is theirs. `None` for a kind without generations: a change of its spec could not be detected.
 fn looks_of(meta: &ObjectMeta, intent: &Value) -> Option<(String, u64)> {
     let mut hasher = DefaultHasher::new();
     (meta.generation?, meta.deletion_timestamp.is_some()).hash(&mut hasher);
@@ -122,7 +122,7 @@ fn looks_of(meta: &ObjectMeta, intent: &Value) -> Option<(String, u64)> {
     Some((meta.uid.clone()?, hasher.finish()))
 }
 
-/// The object without what nobody can intend.
+/// The object without the fields that only the API server sets.
 fn intent_of(object: &impl Serialize) -> Result<Value> {
     let mut intent = serde_json::to_value(object)
         .map_err(|error| Error::transient("cannot serialise an object to apply", error))?;

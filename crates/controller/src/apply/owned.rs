@@ -1,8 +1,8 @@
-//! Whether an intent has been applied already, told from the object itself: its field manager owns just the intended
+//! Whether an intent has been applied already, determined from the object: its field manager owns exactly the intended
 //! fields, and they have the intended values. Pure.
 //!
-//! What a field manager owns stands in `managedFields`, as a tree of names: `f:` before a field, `k:` and `v:` before an
-//! item of a list that several managers may share. A leaf is owned whole.
+//! `managedFields` lists the fields of a field manager as a tree of names: `f:` before a field, `k:` and `v:` before an item
+//! of a list that several managers may share. A leaf is owned whole.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{FieldsV1, ManagedFieldsEntry};
 use kube::core::ObjectMeta;
@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 
 /// Field managers whose entries are kept in memory. Entries of others can be half of an object, and no controller reads them.
 const MANAGERS: &str = "capi-machine";
-/// What names an object and is nobody's field.
+/// Fields that identify an object and that no field manager owns.
 const NAMES: [&str; 6] = ["name", "namespace", "uid", "generateName", "resourceVersion", "creationTimestamp"];
 
 /// Leaves of `managedFields` what [`is_applied`] reads, as text: a tree of small objects takes several times the room.
@@ -31,7 +31,7 @@ pub(crate) fn keep_own_fields(entries: &mut Vec<ManagedFieldsEntry>) {
 }
 
 /// Whether applying `intent` as `manager` would change nothing of an object that has this metadata and reads `current`.
-/// Where it cannot be told it is not so.
+/// False if it cannot be determined.
 pub(super) fn is_applied(manager: &str, meta: &ObjectMeta, intent: &Value, current: &Value) -> bool {
     let mut entries = meta.managed_fields.iter().flatten();
     let Some(entry) = entries.find(|entry| entry.manager.as_deref() == Some(manager)) else { return false };
@@ -45,7 +45,7 @@ pub(super) fn is_applied(manager: &str, meta: &ObjectMeta, intent: &Value, curre
     is_same_version && fields.is_some_and(|fields| owns(&fields, &fields_of(intent), current))
 }
 
-/// The intent without what is nobody's field.
+/// The intent without the fields that no field manager owns.
 fn fields_of(intent: &Value) -> Value {
     let mut fields = intent.clone();
     if let Some(fields) = fields.as_object_mut() {

@@ -1,8 +1,8 @@
-//! What this process writes is in its memory at once.
+//! Puts the writes of this process into its cache at once.
 //!
-//! A watch brings an object some time after it was written. Whoever reads from memory in between would decide on what was
-//! there before its own write: open a second gate, write a second time, run into a conflict with itself. So the answers
-//! to writes are taken into memory as they come back, for all writers alike and without their help.
+//! A watch delivers an object some time after it was written. A controller that reads the cache in between would decide on
+//! the state before its own write: it would open a second gate, write a second time, or run into a conflict with itself. So
+//! the client takes the response to each write into the cache. The writers need not do anything for it.
 
 use http::{Method, Request, Response};
 use http_body_util::BodyExt as _;
@@ -24,24 +24,24 @@ pub(super) struct Wire {
     pub(super) plural: String,
 }
 
-/// Memory of one kind.
+/// The cache of one kind.
 pub(super) trait Absorb: Send + Sync {
-    /// How many lists were completed so far. Asked before the write: what is answered after another list may be older
-    /// than that.
+    /// Number of lists that are complete. It is read before a write: if another list completes meanwhile, the response may be
+    /// older than that list.
     fn lists(&self) -> u64;
 
-    /// Takes the answer to a write in, unless memory is ahead of it.
+    /// Takes the response to a write into the cache, unless the cache is ahead of it.
     fn absorb(&self, answer: &[u8], lists: u64);
 }
 
-/// Who has to hear of which writes.
+/// The caches by kind.
 #[derive(Clone, Default)]
 pub(super) struct Echoes(Arc<Mutex<Memories>>);
 
 type Memories = HashMap<Wire, Vec<Weak<dyn Absorb>>>;
 
 impl Echoes {
-    /// Answers to writes of this kind go to `memory` for as long as it is there.
+    /// Sends the responses to writes of this kind to `memory`, as long as `memory` exists.
     pub(super) fn register(&self, wire: Wire, memory: &Arc<impl Absorb + 'static>) {
         let memory: Arc<dyn Absorb> = Arc::clone(memory) as _;
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -56,14 +56,14 @@ impl Echoes {
         memories.map(|memory| (Arc::clone(&memory), memory.lists())).collect()
     }
 
-    /// A client whose writes are heard, and which writes as `manager` unless a request says otherwise.
+    /// A client whose writes go into the caches. Its field manager is `manager`, unless a request names another one.
     pub(super) fn around(&self, client: Client, manager: &'static str) -> Client {
         let namespace = client.default_namespace().to_owned();
         Client::new(Echo { inner: client, echoes: self.clone(), manager }, namespace)
     }
 }
 
-/// Passes requests on, and the answers to writes to whoever remembers the kind.
+/// Passes requests on, and the responses to writes to the cache of the kind.
 #[derive(Clone)]
 struct Echo {
     inner: Client,
@@ -98,7 +98,7 @@ impl Service<Request<Body>> for Echo {
     }
 }
 
-/// The request with the name of who writes, unless it has one: objects tell users by it who has set which field.
+/// Adds the field manager to the request, unless it has one. `managedFields` shows users which controller has set a field.
 fn signed<B>(mut request: Request<B>, manager: &str) -> Request<B> {
     let query = request.uri().query().unwrap_or_default();
     let has_fields = matches!(*request.method(), Method::POST | Method::PUT | Method::PATCH);
@@ -117,7 +117,7 @@ fn signed<B>(mut request: Request<B>, manager: &str) -> Request<B> {
     request
 }
 
-/// The kind that a request writes to; `None` if it only reads or tries.
+/// The kind that a request writes to; `None` for reads and dry runs.
 fn written<B>(request: &Request<B>) -> Option<Wire> {
     let is_write = matches!(*request.method(), Method::POST | Method::PUT | Method::PATCH | Method::DELETE);
     let is_tried =
@@ -143,7 +143,7 @@ fn wire_of(path: &str) -> Option<Wire> {
     Some(Wire { group: group.to_owned(), version: version.to_owned(), plural: (*plural).to_owned() })
 }
 
-/// What an answer is about.
+/// The kind and the object of a response.
 #[derive(Deserialize)]
 pub(super) struct Heading {
     #[serde(default)]

@@ -1,12 +1,13 @@
-//! Objects of the management cluster, kept in memory: one watch for each kind and process, for all controllers.
+//! Objects of the management cluster, cached in memory. Each kind has one watch per process, which all controllers share.
 //!
-//! Whoever reads gets what the watch has brought; before the first list is complete a read waits, because a kind that was
-//! not listed yet is not a kind without objects. Whoever listens hears of every object that has come, changed or gone,
-//! also while the watch was cut off: what is told is the difference between what the listener has seen and what is there,
-//! so that nothing is lost by a slow listener, a new list or an API server that was started again.
+//! A read returns the state that the watch has delivered. Before the first list is complete a read waits, because an
+//! unlisted kind is not an empty kind. A listener receives the key of every object that is created, changed or deleted.
+//! The cache compares what the listener has seen with the current state, so a slow listener, a new list or a restart of the
+//! API server loses no event.
 //!
-//! What this process writes is in memory at once ([`echo`]); what others write may be a moment old. Whoever creates, deletes or claims something on it looks once more, or names the
-//! version or the identity of what was read.
+//! Writes of this process are in the cache at once ([`echo`]). Writes of other clients may be missing for a moment. A
+//! controller that creates, deletes or claims an object on the basis of the cache reads it live first, or names the resource
+//! version or the UID that it has read.
 
 mod echo;
 mod state;
@@ -50,7 +51,7 @@ impl<K> Cached for K where K: ResourceExt + Clone + Debug + DeserializeOwned + S
 /// The caches of a process. Cheap to clone; all clones share them.
 #[derive(Clone)]
 pub struct Caches {
-    /// What nobody listens to.
+    /// An empty stream, for caches that cache nothing.
     plain: Client,
     client: Client,
     scope: Scope,
@@ -58,11 +59,11 @@ pub struct Caches {
     is_live: bool,
     echoes: Echoes,
     engine: Engine,
-    kinds: Arc<Mutex<HashMap<Kept, Kind>>>,
+    kinds: Arc<Mutex<HashMap<Kept, KindCache>>>,
 }
 
 /// The cache of one kind.
-struct Kind {
+struct KindCache {
     name: String,
     /// A `Cache` of the type of the key.
     cache: Box<dyn Any + Send>,
@@ -129,7 +130,7 @@ impl Caches {
     /// Kinds whose first list is not complete although their watch began at least this long ago.
     pub fn unsynced(&self, since: Duration) -> Vec<String> {
         let kinds = lock(&self.kinds);
-        let is_unsynced = |kind: &&Kind| {
+        let is_unsynced = |kind: &&KindCache| {
             kind.began.elapsed() >= since
                 && kind.first.as_ref().is_some_and(|first| *first.borrow() != First::Complete)
         };
@@ -213,11 +214,11 @@ impl Caches {
             Source::Watched(..) | Source::Live(_) => None,
         };
         let name = K::kind(&()).into_owned();
-        kinds.insert(key, Kind { name, cache: Box::new(cache.clone()), first, began: Instant::now() });
+        kinds.insert(key, KindCache { name, cache: Box::new(cache.clone()), first, began: Instant::now() });
         cache
     }
 
-    /// Objects of a kind that is known by name only. Watched for as long as somebody has the cache.
+    /// Objects of a kind that is known by name only. The watch ends with the last clone of the cache.
     pub(crate) fn of_external(&self, scope: &Scope, resource: &ApiResource) -> Cache<DynamicObject> {
         let wire = Wire {
             group: resource.group.clone(),
@@ -301,22 +302,22 @@ struct Shared<K> {
     selection: Selection,
     state: RwLock<State<K>>,
     changed: Signal<Key>,
-    /// How it stands with the first list.
+    /// State of the first list.
     first: tokio::sync::watch::Sender<First>,
-    /// What was last said about a watch that fails.
+    /// The last logged error of the watch.
     complaint: Mutex<Option<String>>,
-    /// How often it has failed.
+    /// Number of failures of the watch.
     failures: Counter,
-    /// What a controller of this process looks after, if there is one.
+    /// The scope of the controller of this process that reconciles the kind, if there is one.
     looked_after: OnceLock<Scope>,
 }
 
-/// How it stands with the first list of a kind.
+/// State of the first list of a kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum First {
     /// The first list is under way.
     Awaited,
-    /// The manager may not list: why, for users. It is retried.
+    /// The API server rejects the list, with the reason for users. The list is retried.
     Forbidden(String),
     /// The first list is complete.
     Complete,
@@ -359,15 +360,15 @@ impl<K: Cached> Cache<K> {
         Self { source, kind: kind.into(), api, engine: Engine::default() }
     }
 
-    /// What a controller that runs on this cache is counted in and told.
+    /// The metrics and settings of a controller that runs on this cache.
     pub(crate) fn engine(&self) -> &Engine {
         &self.engine
     }
 
-    /// A controller of this process looks after these objects from now on.
+    /// Records that a controller of this process reconciles these objects.
     pub(crate) fn is_looked_after(&self, scope: &Scope) {
         if let Source::Watched(shared, _) = &self.source {
-            // An error says that there is another one, which looks after the same.
+            // An error means that another controller has set it already, to the same value.
             _ = shared.looked_after.set(scope.clone());
         }
     }
@@ -552,7 +553,7 @@ impl<K: Cached> Absorb for Shared<K> {
         if !heading.is_ok_and(|heading| heading.kind == self.kind) {
             return;
         }
-        // One that cannot be read is brought by the watch, which says so.
+        // An object that cannot be parsed also comes by the watch, which logs the error.
         let Ok(object) = serde_json::from_slice::<K>(answer) else { return };
         if self.selection.has(&object)
             && let Some(key) = self.write().absorb(lean(object), lists)
@@ -563,7 +564,7 @@ impl<K: Cached> Absorb for Shared<K> {
 }
 
 impl<K> Shared<K> {
-    /// What is known, once the first list is complete.
+    /// The state, once the first list is complete.
     async fn known(&self) -> Result<RwLockReadGuard<'_, State<K>>> {
         let mut first = self.first.subscribe();
         let decided = first.wait_for(|first| *first != First::Awaited);
@@ -582,7 +583,7 @@ impl<K> Shared<K> {
     }
 
     fn read(&self) -> RwLockReadGuard<'_, State<K>> {
-        // Changes are made by one task, each as a whole: a panic elsewhere has not broken anything.
+        // One task changes the state, each change as a whole: a panic elsewhere leaves it consistent.
         self.state.read().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -610,7 +611,7 @@ impl<K: Cached> Counted for Shared<K> {
     }
 }
 
-/// Keeps the state as the API server has it, for ever.
+/// Keeps the state in sync with the API server. Does not return.
 async fn follow<K: Cached>(shared: Arc<Shared<K>>, api: Api<K>, config: watcher::Config) {
     let mut events = std::pin::pin!(watch(api, config).default_backoff());
     let mut listed = Vec::new();
@@ -645,13 +646,13 @@ async fn follow<K: Cached>(shared: Arc<Shared<K>>, api: Api<K>, config: watcher:
     }
 }
 
-/// Without what no controller reads and what is often half of an object.
+/// Removes the parts that no controller reads, which are often half of an object.
 fn lean<K: ResourceExt>(mut object: K) -> Arc<K> {
     keep_own_fields(object.managed_fields_mut());
     Arc::new(object)
 }
 
-/// Says what is wrong with a watch, once and not with every attempt: it lasts until somebody gives a right, or for good.
+/// Logs why a watch fails, once and not for every attempt: a missing right may last for ever.
 fn complain<K>(shared: &Shared<K>, error: &watcher::Error) {
     let message = match error {
         watcher::Error::InitialListFailed(kube::Error::Api(status))
@@ -660,7 +661,7 @@ fn complain<K>(shared: &Shared<K>, error: &watcher::Error) {
             if status.code == 403 =>
         {
             let message = forbidden(&status.message);
-            // What was complete stays in memory: only who has not read it yet is told.
+            // A complete list stays in the cache. Only readers that still wait for the first list get the error.
             shared.first.send_if_modified(|first| {
                 let is_news = *first != First::Complete;
                 if is_news {
@@ -680,6 +681,6 @@ fn complain<K>(shared: &Shared<K>, error: &watcher::Error) {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Nothing inside is half changed when a panic happens elsewhere.
+    // A panic elsewhere leaves no change half done.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

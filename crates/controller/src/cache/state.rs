@@ -1,4 +1,4 @@
-//! What is known of one kind, with the ways to find it. Pure.
+//! The cached objects of one kind, with their indexes. Pure.
 
 use capstan_api::meta::labels::CLUSTER_NAME;
 use kube::ResourceExt;
@@ -41,9 +41,9 @@ impl std::fmt::Display for Key {
 #[derive(Debug)]
 pub(super) struct State<K> {
     objects: BTreeMap<Key, Arc<K>>,
-    /// The newest version that the watch has brought.
+    /// The newest resource version that the watch has delivered.
     seen: u64,
-    /// Objects that were written here and that the watch has not brought yet, and their versions.
+    /// Objects that this process has written and the watch has not delivered yet, with their resource versions.
     ahead: HashMap<Key, u64>,
     /// How many lists were completed.
     lists: u64,
@@ -53,7 +53,7 @@ pub(super) struct State<K> {
     of_owner: Index<String>,
 }
 
-/// Objects by something that they say of themselves. What has no object is not kept.
+/// An index of objects by a value that is in the object. Values without objects are removed.
 type Index<T> = HashMap<T, BTreeSet<Key>>;
 
 fn index<T: Eq + Hash>(index: &mut Index<T>, entries: impl IntoIterator<Item = T>, key: &Key) {
@@ -128,7 +128,7 @@ impl<K> State<K> {
     }
 }
 
-/// Versions are numbers that grow, whatever kind they are of. One that is no number is as old as can be.
+/// Resource versions are numbers that grow over all kinds. A version that is not a number counts as the oldest.
 fn version(object: &impl ResourceExt) -> u64 {
     object.resource_version().and_then(|version| version.parse().ok()).unwrap_or_default()
 }
@@ -139,17 +139,17 @@ impl<K: ResourceExt> State<K> {
         self.lists
     }
 
-    /// The watch brings an object. Gives its key if that is news.
+    /// The watch delivers an object. Returns its key if it has changed.
     pub(super) fn bring(&mut self, object: Arc<K>) -> Option<Key> {
         if self.is_behind(object.as_ref()) { None } else { self.put(object) }
     }
 
-    /// The watch says that an object is gone. Gives its key if that is news.
+    /// The watch delivers a deletion. Returns the key if the object was there.
     pub(super) fn gone(&mut self, object: &K) -> Option<Key> {
         if self.is_behind(object) { None } else { self.remove(&Key::of(object)) }
     }
 
-    /// Whether the watch is still on its way to what was written here.
+    /// Whether the watch has not delivered the last write of this process yet.
     fn is_behind(&mut self, object: &K) -> bool {
         let (key, version) = (Key::of(object), version(object));
         self.seen = self.seen.max(version);
@@ -160,12 +160,12 @@ impl<K: ResourceExt> State<K> {
         false
     }
 
-    /// Takes in what was written here, unless the watch has passed it, or a list was completed since there were `lists` of
-    /// them: then the object may have changed once more, or be gone. Gives its key if that is news.
+    /// Takes in an object that this process has written. Does nothing if the watch is ahead of it, or if another list is complete
+    /// since `lists`: then the object may have changed again, or be deleted. Returns the key if the object has changed.
     pub(super) fn absorb(&mut self, object: Arc<K>, lists: u64) -> Option<Key> {
         let (key, written) = (Key::of(object.as_ref()), version(object.as_ref()));
         let known = self.objects.get(&key).map_or(0, |known| version(known.as_ref()));
-        // The write that takes the last finalizer away ends the object.
+        // The write that removes the last finalizer deletes the object.
         let is_gone = object.meta().deletion_timestamp.is_some() && object.finalizers().is_empty();
         if lists == 0 || lists != self.lists || written <= self.seen || written <= known || is_gone {
             return None;
@@ -174,7 +174,7 @@ impl<K: ResourceExt> State<K> {
         self.put(object)
     }
 
-    /// Takes an object in. Gives its key if that is news.
+    /// Inserts an object. Returns its key if it has changed.
     fn put(&mut self, object: Arc<K>) -> Option<Key> {
         let key = Key::of(object.as_ref());
         if let Some(before) = self.objects.get(&key) {
@@ -192,7 +192,7 @@ impl<K: ResourceExt> State<K> {
         Some(key)
     }
 
-    /// Takes an object out. Gives its key if it was there.
+    /// Removes an object. Returns its key if it was there.
     fn remove(&mut self, key: &Key) -> Option<Key> {
         let object = self.objects.remove(key)?;
         unindex(&mut self.of_cluster, cluster_of(object.as_ref()), key);
@@ -200,7 +200,7 @@ impl<K: ResourceExt> State<K> {
         Some(key.clone())
     }
 
-    /// A new list is complete. Gives the keys of all that differ, of those that are gone, too.
+    /// A new list is complete. Returns the keys of all objects that differ, including deleted ones.
     pub(super) fn replace(&mut self, listed: Vec<Arc<K>>) -> Vec<Key> {
         self.lists += 1;
         self.ahead.clear();

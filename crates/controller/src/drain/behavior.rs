@@ -1,14 +1,14 @@
-//! Which pods leave a Node, which are waited for, and which stay. Pure.
+//! Which pods of a Node are evicted, which are waited for, and which stay. Pure.
 
 use capstan_api::meta::labels;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
 
-/// Set by a kubelet on the image of a static pod, which only the kubelet can end.
+/// Annotation that a kubelet sets on the mirror pod of a static pod, which only the kubelet can end.
 const MIRROR_POD: &str = "kubernetes.io/config.mirror";
 
-/// What becomes of a pod.
+/// What the drain does with a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Behavior {
     /// Evict it.
@@ -23,14 +23,14 @@ pub(super) enum Behavior {
     WaitCompleted,
 }
 
-/// What must be known besides the pod.
+/// Facts that are not in the pod.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Circumstances {
-    /// The kubelet does not answer: pods that are on their way out will never be gone.
+    /// The kubelet does not respond: terminating pods will not end.
     pub(super) is_unreachable: bool,
-    /// The DaemonSet that the pod says it is of exists.
+    /// The DaemonSet in the owner reference of the pod exists.
     pub(super) has_daemon_set: bool,
-    /// The pod may not be evicted before this time, because its eviction was refused.
+    /// The eviction of the pod was rejected and is not retried before this time.
     pub(super) refused_until: Option<Timestamp>,
     pub(super) now: Timestamp,
 }
@@ -60,7 +60,7 @@ pub(super) fn behavior(pod: &Pod, circumstances: Circumstances) -> Behavior {
     }
 }
 
-/// The DaemonSet that a pod says it is of: another pod would come at once.
+/// The DaemonSet in the owner reference of a pod: it would replace an evicted pod at once.
 pub(super) fn daemon_set(pod: &Pod) -> Option<&str> {
     let owner = pod.owner_references().iter().find(|owner| owner.controller == Some(true))?;
     (owner.kind == "DaemonSet").then_some(&owner.name)

@@ -1,6 +1,6 @@
-//! What is left of a drain, and how it is told. Pure.
+//! The pods that are left of a drain, and the message about them. Pure.
 //!
-//! The words are read by others: owners of Machines look for them to say why a deletion takes so long.
+//! Other controllers read the message: owners of Machines search it to say why a deletion takes long.
 
 use jiff::Timestamp;
 use std::collections::BTreeMap;
@@ -8,24 +8,24 @@ use std::time::Duration;
 
 use crate::text::{listed, rfc3339};
 
-/// Pods take their time.
+/// Pause before the next reconcile while pods terminate.
 const UNTIL_PODS_ARE_GONE: Duration = Duration::from_secs(20);
-/// How many pods are named for one reason.
+/// Pods that the message names for one reason.
 const PODS: usize = 3;
-/// How many reasons are told.
+/// Reasons in the message.
 const REASONS: usize = 5;
 const BUDGET: &str = "annot evict pod as it would violate the pod's disruption budget.";
 
 /// Pods that keep a Node from being drained, as `namespace/name`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Left {
-    /// Asked to go, still there.
+    /// Evicted, still there.
     pub(super) leaving: Vec<String>,
-    /// Not to be moved, by why.
+    /// Pods that cannot be evicted, by reason.
     pub(super) failed: BTreeMap<String, Vec<String>>,
-    /// They end by themselves.
+    /// Pods that complete by themselves.
     pub(super) completing: Vec<String>,
-    /// When the first of those whose eviction was refused may be evicted again.
+    /// When the first rejected eviction may be retried.
     pub(super) again: Option<Timestamp>,
 }
 
@@ -34,13 +34,13 @@ impl Left {
         self.leaving.is_empty() && self.failed.is_empty() && self.completing.is_empty()
     }
 
-    /// A pod whose eviction was refused, and that may be evicted again at `until`.
+    /// A pod whose eviction was rejected, and may be retried at `until`.
     pub(super) fn refused(&mut self, pod: String, why: String, until: Timestamp) {
         self.failed.entry(why).or_default().push(pod);
         self.again = Some(self.again.map_or(until, |again| again.min(until)));
     }
 
-    /// When to look again.
+    /// When to reconcile again.
     pub(super) fn next(&self, now: Timestamp) -> Duration {
         let again = self.again.map(|again| Duration::try_from(again.duration_since(now)).unwrap_or_default());
         again.map_or(UNTIL_PODS_ARE_GONE, |again| again.min(UNTIL_PODS_ARE_GONE))

@@ -1,5 +1,5 @@
-//! Moving pods off a Node before its machine goes or is changed: no new ones, and those that are there are evicted, as far as their
-//! disruption budgets allow.
+//! Drains a Node before its machine is deleted or changed: cordons it, and evicts its pods as far as their disruption budgets
+//! allow.
 //!
 //! MachineDrainRules and waiting for volumes to be detached are not here yet.
 
@@ -38,9 +38,9 @@ pub enum Outcome {
     Drained,
     /// Some pods are still there.
     Waiting {
-        /// Which, and why.
+        /// The pods, and why they are left.
         message: String,
-        /// When to look again.
+        /// When to reconcile again.
         next: Next,
     },
 }
@@ -67,7 +67,7 @@ pub async fn drain(client: Client, drain: Drain<'_>, refusals: &Refusals) -> Res
     let Drain { node: name, since, now, .. } = drain;
     let doing = |what: &str| format!("cannot {what} Node {name}");
     let nodes: Api<Node> = Api::all(client.clone());
-    // Somebody may have deleted the Node by hand.
+    // A user may have deleted the Node.
     let Some(node) = nodes.get_opt(name).await.doing(|| doing("read"))? else { return Ok(Outcome::Drained) };
     if node.spec.as_ref().and_then(|spec| spec.unschedulable) != Some(true) {
         let mut cordon = json!({"spec": {"unschedulable": true}});
@@ -97,7 +97,7 @@ pub async fn uncordon(client: Client, node: &str, mark: &str) -> Result<()> {
     }
 }
 
-/// The kubelet has not been heard of.
+/// Whether the kubelet has stopped to report.
 fn is_unreachable(node: &Node) -> bool {
     let conditions = node.status.iter().filter_map(|status| status.conditions.as_ref()).flatten();
     conditions.into_iter().any(|condition| condition.type_ == "Ready" && condition.status == "Unknown")
@@ -159,7 +159,7 @@ impl Drainer<'_> {
         }
     }
 
-    /// Whether the pod's DaemonSet exists: pods that were left behind by one that does not can go.
+    /// Whether the DaemonSet of the pod exists. Pods of a deleted DaemonSet can be evicted.
     async fn has_daemon_set(&self, pod: &Pod, known: &mut HashMap<(String, String), bool>) -> Result<bool> {
         let Some(name) = daemon_set(pod) else { return Ok(false) };
         let key = (pod.namespace().unwrap_or_default(), name.to_owned());
@@ -174,7 +174,7 @@ impl Drainer<'_> {
 
     async fn evict(&self, pod: &Pod, left: &mut Left) {
         let api: Api<Pod> = Api::namespaced(self.client.clone(), &pod.namespace().unwrap_or_default());
-        // Nobody will end the pod in time: the record of it goes soon instead.
+        // No kubelet ends the pod in time: the pod object is deleted with a short grace period instead.
         let grace_period_seconds = self.is_unreachable.then_some(1);
         let delete_options = Some(DeleteParams { grace_period_seconds, ..DeleteParams::default() });
         let params = EvictParams { delete_options, ..EvictParams::default() };
@@ -204,12 +204,12 @@ fn name_of(pod: &Pod) -> String {
     format!("{}/{}", pod.namespace().unwrap_or_default(), pod.name_any())
 }
 
-/// The UID tells a pod from one that came later under the same name.
+/// The UID distinguishes a pod from a later one with the same name.
 fn key_of(pod: &Pod) -> String {
     pod.uid().unwrap_or_else(|| name_of(pod))
 }
 
-/// Says which disruption budget is in the way.
+/// Names the disruption budget that prevents the eviction.
 fn with_causes(status: &Status) -> String {
     let causes = status.details.iter().flat_map(|details| &details.causes);
     let causes: Vec<&str> = causes.map(|cause| cause.message.as_str()).collect();

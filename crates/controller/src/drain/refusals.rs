@@ -1,24 +1,24 @@
-//! Evictions that an API server has refused with 429, so that a pod is not asked to leave at every look. Pure: the time
-//! is an argument.
+//! Evictions that an API server has rejected with 429, so that a pod is not evicted in every reconcile. Pure: the time is an
+//! argument.
 
 use jiff::{SignedDuration, Timestamp};
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// A refused pod is evicted again after this time, then after twice that, and so on.
+/// A rejected eviction is retried after this time, then after twice that, and so on.
 const FIRST_WAIT: SignedDuration = SignedDuration::from_secs(5);
 const LONGEST_WAIT: SignedDuration = SignedDuration::from_secs(30);
-/// A refusal that is so much overdue is of a pod that is gone, or of a drain that was given up.
+/// An entry that is overdue by this time belongs to a deleted pod or to a drain that has ended.
 const OVERDUE: SignedDuration = SignedDuration::from_mins(10);
 
-/// The last refusal of each pod, by its UID.
+/// The last rejected eviction of each pod, by UID.
 #[derive(Debug, Default)]
 pub struct Refusals(Mutex<HashMap<String, Refusal>>);
 
-/// The last refusal of a pod.
+/// The last rejected eviction of a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Refusal {
-    /// Why it was refused.
+    /// Why the eviction was rejected.
     pub(super) why: String,
     /// Before this time the pod is not evicted again.
     pub(super) until: Timestamp,
@@ -26,12 +26,12 @@ pub(super) struct Refusal {
 }
 
 impl Refusals {
-    /// The last refusal of a pod, if there was one.
+    /// The last rejected eviction of a pod, if there was one.
     pub(super) fn of(&self, pod: &str) -> Option<Refusal> {
         self.lock().get(pod).cloned()
     }
 
-    /// Notes a refusal. Returns when the pod may be evicted again.
+    /// Records a rejection. Returns when the eviction may be retried.
     pub(super) fn refused(&self, pod: &str, why: &str, now: Timestamp) -> Timestamp {
         let mut known = self.lock();
         known.retain(|_, refusal| now.duration_since(refusal.until) < OVERDUE);
@@ -41,13 +41,13 @@ impl Refusals {
         until
     }
 
-    /// Forgets a pod that leaves.
+    /// Removes the entry of a pod that terminates.
     pub(super) fn forget(&self, pod: &str) {
         self.lock().remove(pod);
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<String, Refusal>> {
-        // The content only saves requests: a panic elsewhere has not broken it.
+        // The content only saves requests: a panic elsewhere leaves it usable.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

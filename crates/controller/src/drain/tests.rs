@@ -1,4 +1,4 @@
-//! Which pods leave, as a table.
+//! Which pods are evicted, as a table.
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;

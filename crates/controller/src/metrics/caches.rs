@@ -22,7 +22,7 @@ pub(crate) trait Source: Send + Sync {
     /// How many there are.
     fn count(&self) -> usize;
 
-    /// Those that a controller of this process looks after. Other processes tell of others.
+    /// The objects that a controller of this process reconciles. Other processes count the others.
     fn looked_after(&self) -> Vec<AnyObject>;
 }
 

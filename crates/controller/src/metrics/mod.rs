@@ -85,7 +85,7 @@ impl Metrics {
         self.0.sources.failures(kind)
     }
 
-    /// Tells of the objects of a cache for as long as it is there.
+    /// Exposes the objects of a cache as long as the cache exists.
     pub(crate) fn tell_of(&self, source: &Arc<impl Source + 'static>) {
         self.0.sources.add(source);
     }

@@ -50,8 +50,8 @@ impl Connection {
         Self { kubeconfig, client, version: None, checked: Instant::now(), prober, nodes, tasks }
     }
 
-    /// Whether the kubeconfig need not be compared with its Secret, of which memory may have a version: it was in that
-    /// version; or it was a moment ago, and the cluster answers.
+    /// Whether the kubeconfig need not be compared with its Secret: the cached Secret has the same resource version, or the last
+    /// comparison was a moment ago and the cluster responds.
     pub(super) fn is_current(&self, version: Option<&str>) -> bool {
         match version {
             Some(_) => self.version.as_deref() == version,
@@ -63,7 +63,7 @@ impl Connection {
         self.prober.health()
     }
 
-    /// The Nodes, known only while the API server answers: what a watch that was cut off knew last is not what is.
+    /// The Nodes; unknown while the API server does not respond, because the last state of an interrupted watch may be stale.
     pub(super) fn nodes(&self, now: Timestamp) -> Knowledge<Nodes> {
         let health = self.health();
         match self.nodes.nodes() {
@@ -95,7 +95,7 @@ pub(super) fn kubeconfig(secret: &Secret) -> Option<&[u8]> {
 pub(super) async fn connect(kubeconfig: Option<&[u8]>) -> Result<Client, BoxError> {
     let text =
         std::str::from_utf8(kubeconfig.ok_or("it has no key `value`")?).map_err(|_| "it is not text")?;
-    // The parser's own error may quote the file: only its fact is told.
+    // The parser's error may quote the file, so it is not part of the message.
     let kubeconfig = Kubeconfig::from_yaml(text).map_err(|_| "it is not a kubeconfig")?;
     if kubeconfig.auth_infos.iter().filter_map(|user| user.auth_info.as_ref()).any(runs_programs) {
         return Err("it wants to run a program to log in, which is not allowed".into());
@@ -108,7 +108,7 @@ pub(super) async fn connect(kubeconfig: Option<&[u8]>) -> Result<Client, BoxErro
         .build())
 }
 
-/// A kubeconfig is an object that others write: it must not make this process run anything.
+/// Other clients write the Secret: a kubeconfig must not make this process run a program.
 fn runs_programs(user: &kube::config::AuthInfo) -> bool {
     user.exec.is_some() || user.auth_provider.is_some()
 }

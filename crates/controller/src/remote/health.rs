@@ -1,4 +1,4 @@
-//! Whether a workload cluster answers: asked every few seconds.
+//! Whether a workload cluster responds: probed every few seconds.
 
 use http::Request;
 use jiff::{SignedDuration, Timestamp};
@@ -8,15 +8,15 @@ use std::time::Duration;
 
 use super::{ChangedNode, ClusterKey, Signals};
 
-/// A cluster that answers is asked this often.
+/// Probe period of a cluster that responds.
 const INTERVAL: Duration = Duration::from_secs(10);
-/// Until the first answer, everybody waits for it: worth asking more often at first.
+/// Probe period before the first response. It is short, because controllers wait for the response.
 const FIRST_INTERVAL: Duration = Duration::from_secs(1);
-/// A cluster that has not answered for long is asked no more often than this.
+/// Longest probe period, of a cluster that has not responded for long.
 const LONGEST_INTERVAL: Duration = Duration::from_secs(60);
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A cluster that has failed to answer for so long since it was first asked is not only slow to come up.
+/// A cluster that has not responded for this time since the first probe is not only slow to start.
 const SLOW_TO_COME: SignedDuration = SignedDuration::from_secs(50);
 
 /// Results of the health probes of a workload cluster.
@@ -42,14 +42,14 @@ impl Health {
         self.last_success.is_some_and(|time| now.duration_since(time) <= grace)
     }
 
-    /// Counts one more probe, and says who should hear of it.
+    /// Counts one probe. Returns which objects are reconciled because of it.
     fn count(&mut self, success: bool, now: Timestamp) -> News {
         if !success {
             self.failures = self.failures.saturating_add(1);
             let first = self.failing.map_or(now, |(first, _)| first);
             self.failing = Some((first, now));
-            // Time alone may have turned it into something worth telling: the Cluster looks at every failure, and its
-            // machines, which are many, at fewer and fewer of them.
+            // A longer outage alone may change conditions. So the Cluster is reconciled after every failure, and its machines,
+            // of which there are many, after fewer and fewer failures.
             return if self.failures.is_power_of_two() { News::ForAll } else { News::ForCluster };
         }
         let is_news = self.last_success.is_none() || self.failures > 0;
@@ -67,7 +67,7 @@ impl Health {
     }
 }
 
-/// Who should hear of a probe.
+/// Which objects are reconciled after a probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum News {
     /// No reconcile.
@@ -104,7 +104,7 @@ impl Prober {
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Health> {
-        // Plain numbers: a panic elsewhere has not broken them.
+        // Plain numbers: a panic elsewhere leaves them usable.
         self.health.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 }

@@ -34,7 +34,7 @@ pub use volumes::LocalVolumes;
 /// How long one live read of a workload cluster may take.
 const LIVE_READ: Duration = Duration::from_secs(10);
 
-/// A cluster without a kubeconfig is looked at no more often than this for one without the label.
+/// Shortest pause between two reads of the kubeconfig Secret of a cluster without one, in case the Secret lacks the label.
 const MISSING_AGAIN: Duration = Duration::from_secs(5);
 
 /// Namespace and name of a Cluster.
@@ -44,7 +44,7 @@ pub type ClusterKey = (String, String);
 #[derive(Clone)]
 pub struct Remotes {
     client: Client,
-    /// Where it is known which version of its kubeconfig Secret a cluster has, if anywhere.
+    /// The cached kubeconfig Secrets, if they are cached.
     caches: Option<Caches>,
     shared: Arc<Shared>,
 }
@@ -53,12 +53,12 @@ struct Shared {
     connections: Mutex<HashMap<ClusterKey, Connection>>,
     /// When a cluster was last seen to have no kubeconfig.
     missing: Mutex<HashMap<ClusterKey, Instant>>,
-    /// Evictions that workload clusters have refused.
+    /// Evictions that workload clusters have rejected.
     refusals: Refusals,
     signals: Signals,
 }
 
-/// What listeners hear.
+/// The events of listeners.
 #[derive(Clone, Default)]
 struct Signals {
     nodes: Signal<ChangedNode>,
@@ -87,7 +87,7 @@ impl Remotes {
         &self.shared.refusals
     }
 
-    /// The version of the kubeconfig Secret that memory has. Users may bring one without the label that memory goes by.
+    /// The resource version of the cached kubeconfig Secret. Secrets of users may lack the label by which they are cached.
     async fn version(&self, namespace: &str, name: &str) -> Result<Option<String>> {
         let Some(caches) = &self.caches else { return Ok(None) };
         let secrets = caches.beside_clusters::<PartialObjectMeta<Secret>>(namespace);
@@ -129,7 +129,7 @@ impl Remotes {
         })?;
         let kubeconfig = kubeconfig.unwrap_or_default().to_vec();
         let mut connections = self.connections();
-        // Another look may have connected meanwhile: its probe and its watch of Nodes are under way.
+        // Another reconcile may have connected meanwhile: its probe and its watch of Nodes run.
         if let Some(known) = connections.get(&key).filter(|known| known.kubeconfig == kubeconfig) {
             return Ok(Some(known.client.clone()));
         }
@@ -140,7 +140,7 @@ impl Remotes {
         Ok(Some(client))
     }
 
-    /// Whether the cluster had no kubeconfig a moment ago. One with the label is heard of when it comes.
+    /// Whether the cluster had no kubeconfig a moment ago. The watch reports a Secret with the label.
     fn is_known_to_be_missing(&self, key: &ClusterKey) -> bool {
         let mut missing = self.missing();
         missing.retain(|_, since| since.elapsed() < MISSING_AGAIN);
@@ -148,7 +148,7 @@ impl Remotes {
     }
 
     fn missing(&self) -> std::sync::MutexGuard<'_, HashMap<ClusterKey, Instant>> {
-        // What is inside spares requests, nothing more: a panic elsewhere has not broken it.
+        // The content only saves requests: a panic elsewhere leaves it usable.
         self.shared.missing.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
@@ -235,7 +235,7 @@ impl Remotes {
     }
 
     fn connections(&self) -> std::sync::MutexGuard<'_, HashMap<ClusterKey, Connection>> {
-        // What is inside is a cache: a panic elsewhere has not broken it.
+        // The content is a cache: a panic elsewhere leaves it usable.
         self.shared.connections.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 }

@@ -102,7 +102,7 @@ impl NodeWatch {
             watch(Api::<Node>::all(client), watcher::Config::default()).default_backoff().modify(lean);
         let mut events = std::pin::pin!(events);
         while let Some(event) = events.next().await {
-            // After an error the watch goes on by itself.
+            // After an error the watcher restarts the watch by itself.
             let Ok(event) = event else { continue };
             writer.apply_watcher_event(&event);
             let change = match &event {

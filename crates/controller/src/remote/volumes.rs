@@ -1,4 +1,4 @@
-//! Volumes that stand on one Node of a workload cluster and are out of reach without it.
+//! Volumes that are on one Node of a workload cluster and cannot be reached without it.
 
 use k8s_openapi::api::core::v1::PersistentVolume;
 use kube::ResourceExt as _;

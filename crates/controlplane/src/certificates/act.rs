@@ -37,7 +37,7 @@ pub(crate) async fn keys(seen: &mut Observed<'_>) -> Result<Option<Keys>> {
     let api: Api<Secret> = scope.api();
     for purpose in missing {
         create(&api, scope, &cluster, purpose).await?;
-        // What is there counts, whoever made it.
+        // An existing Secret counts, whichever client created it.
         let made = scope.get::<Secret>(&purpose.secret_name(&cluster)).await?;
         seen.secrets.by_purpose.extend(made.map(|secret| (purpose, secret)));
     }
@@ -166,7 +166,7 @@ pub(crate) fn recorded(digests: &KeyDigests) -> Result<String> {
     serde_json::to_string(digests).map_err(|error| Error::transient("cannot record digests of keys", error))
 }
 
-/// Makes one of the Secrets, unless somebody else has.
+/// Creates one of the Secrets, unless it exists.
 async fn create(api: &Api<Secret>, scope: &Scope<'_>, cluster: &str, purpose: Purpose) -> Result<()> {
     let (name, namespace) = (purpose.secret_name(cluster), scope.namespace);
     let doing = || format!("cannot make Secret {namespace}/{name}");
@@ -185,7 +185,7 @@ async fn create(api: &Api<Secret>, scope: &Scope<'_>, cluster: &str, purpose: Pu
     }
 }
 
-/// Makes a key without blocking the threads that serve everybody else, if there are several.
+/// Generates a key without blocking the threads of other tasks, if there are several.
 fn off_the_workers<T>(work: impl FnOnce() -> T) -> T {
     match Handle::try_current().map(|handle| handle.runtime_flavor()) {
         Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(work),

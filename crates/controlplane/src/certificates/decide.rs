@@ -68,7 +68,7 @@ pub(crate) fn take_over(key: &Secret, plane: &str) -> Option<[(&'static str, Vec
         return None;
     }
     let epoch = epoch(key);
-    // Nobody has said where it was made: here.
+    // No plane is recorded: the key was generated on this one.
     let next = if spoke.is_some() { epoch.saturating_add(1) } else { epoch };
     Some([(plan_key::EPOCH, next.to_string().into_bytes()), (plan_key::PLANE, plane.as_bytes().to_vec())])
 }

@@ -91,7 +91,7 @@ mod tests {
             // It began before, and stays as it is, also if a user adds a token.
             ([false, false, true, true], false, None),
             ([true, false, true, true], false, None),
-            // It was recorded and is gone: refused elsewhere.
+            // It was recorded and is deleted: rejected elsewhere.
             ([false, true, true, true], false, None),
         ] {
             let [is_there, is_recorded, is_elected, is_initialized] = seen;

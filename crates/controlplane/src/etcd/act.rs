@@ -27,7 +27,7 @@ pub(crate) async fn leave(seen: &mut Observed<'_>, etcd: &dyn Etcd, access: &Acc
         }
         match act(seen.scope, etcd, access, &machine.name, &step).await {
             Ok(false) => {}
-            // Etcd has the last word; everything else goes on meanwhile.
+            // etcd decides; the other phases continue meanwhile.
             Err(error) if matches!(step, Leaving::HandOver { .. } | Leaving::Remove(_)) => {
                 seen.held.insert(machine.name.clone(), chain(&error));
                 seen.next = seen.next.or(Next::After(SOON));
@@ -38,7 +38,7 @@ pub(crate) async fn leave(seen: &mut Observed<'_>, etcd: &dyn Etcd, access: &Acc
     tidy_up(seen, etcd, access).await
 }
 
-/// Takes members out of etcd whose machine is gone. Says whether it did.
+/// Removes the members of etcd whose machine is deleted. Returns whether it has removed one.
 async fn tidy_up(seen: &Observed<'_>, etcd: &dyn Etcd, access: &Access) -> Result<bool> {
     let EtcdView::Known(members) = &seen.etcd else { return Ok(false) };
     let Some(stray) = stray(&seen.facts, members) else { return Ok(false) };

@@ -7,7 +7,7 @@ use capstan_controller::etcd::Member;
 #[error("etcd's answer cannot be read")]
 pub(super) struct WireError;
 
-/// More members than anybody has.
+/// Limit of members in a response, above every real cluster.
 const MOST_MEMBERS: usize = 1000;
 
 /// What a server says of itself.

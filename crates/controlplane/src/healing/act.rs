@@ -1,4 +1,4 @@
-//! Takes the next step of healing each ill machine, and asks the owner where nothing has helped.
+//! Starts the next step of healing of each unhealthy machine. If all steps have failed, a person must act.
 
 use capstan_api::conditions::set;
 use capstan_api::core::Machine;
@@ -20,7 +20,7 @@ use crate::names::HEALING;
 use crate::observe::machine::OWNER_REMEDIATED;
 use crate::observe::{Observed, SOON};
 
-/// Takes the next step of healing each ill machine, and records it before anything is made from it.
+/// Decides the next step of healing of each unhealthy machine, and records it before a plan is made from it.
 pub(crate) async fn heal(seen: &mut Observed<'_>) -> Result<()> {
     let scope = seen.scope;
     let ladder = ladder(scope.owner.spec.healing.as_ref());
@@ -47,7 +47,7 @@ pub(crate) async fn heal(seen: &mut Observed<'_>) -> Result<()> {
                 && let Some(cause) = cause(*stage)
             {
                 tracing::info!(machine = name, reason = cause.reason, message, "healing");
-                // What only a person can end is told when the condition is written.
+                // A wait that only a person can end becomes an Event when the condition is written.
                 if !matches!(cause.owner, Owner::Person(_)) {
                     let events = Events::new(scope.client().clone(), "capstan-control-plane");
                     events.tell(&written, Tone::Warning, cause.reason, message, scope.now).await;

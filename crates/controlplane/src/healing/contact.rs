@@ -13,7 +13,7 @@ use std::sync::{Mutex, PoisonError};
 /// Namespace and name of a Cluster.
 type Key = (String, String);
 
-/// Leases are looked at no more often than this: silence is counted in minutes.
+/// Shortest pause between two reads of the Leases: silence is counted in minutes.
 const LOOK: SignedDuration = SignedDuration::from_secs(30);
 
 /// When agents were last seen to renew their Leases.
@@ -28,7 +28,7 @@ struct Cluster {
 }
 
 impl Contacts {
-    /// Whether the Leases of a cluster are to be looked at again.
+    /// Whether the Leases of a cluster are due to be read again.
     pub(crate) fn is_due(&self, namespace: &str, cluster: &str, now: Timestamp) -> bool {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let known = known.get(&(namespace.to_owned(), cluster.to_owned()));

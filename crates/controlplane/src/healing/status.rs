@@ -1,4 +1,4 @@
-//! How far healing is, as a condition tells it.
+//! The condition with the progress of healing.
 
 use capstan_api::wait::{Cause, causes};
 use capstan_planner::healing::Stage;

@@ -19,7 +19,7 @@ use crate::names::{KUBECONFIG_EXPIRES, KUBECONFIG_SERVER};
 /// For how long its client certificate is good.
 const LIFE: SignedDuration = SignedDuration::from_hours(365 * 24);
 
-/// It is made anew when less than this is left.
+/// It is generated again when its certificate is valid for less than this time.
 const RENEWAL: SignedDuration = SignedDuration::from_hours(182 * 24);
 
 /// Whether the Secret must be written. One that is not ours is never touched.

@@ -1,4 +1,4 @@
-//! The kubeconfig Secret of the contract: made once the endpoint is known, and anew before its certificate expires.
+//! The kubeconfig Secret of the contract: created once the endpoint is known, and renewed before its certificate expires.
 
 mod act;
 mod decide;

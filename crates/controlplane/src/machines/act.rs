@@ -80,7 +80,7 @@ async fn act(scope: &Scope<'_>, observed: &Machines, step: &MachineStep) -> Resu
 /// cannot be taken back.
 ///
 /// # Errors
-/// If they are not: what was decided is decided anew.
+/// If they are not, the decision is made again.
 pub(crate) async fn confirm(scope: &Scope<'_>, observed: &Machines) -> Result<()> {
     let mark = |machine: &Machine| {
         (machine.name_any(), machine.uid(), machine.metadata.deletion_timestamp.is_some())
@@ -214,7 +214,7 @@ pub(crate) async fn note_what_was_made(seen: &Observed<'_>) -> Result<bool> {
     Ok(true)
 }
 
-/// Says on every Machine how it stands, and brings those of the control plane what costs nothing.
+/// Writes the conditions of every Machine, and updates those of the control plane with what costs nothing.
 pub(crate) async fn sync(seen: &mut Observed<'_>) -> Result<()> {
     for machine in &mut seen.own {
         let name = machine.name_any();
@@ -260,7 +260,7 @@ async fn sync_one(
     Ok(synced)
 }
 
-/// Says on a worker's Machine how healing goes: its owner and the user look there.
+/// Writes the progress of healing to a worker's Machine, where its owner and the user read it.
 async fn tell_healing(scope: &Scope<'_>, machine: &Machine, healing: &Healing) -> Result<()> {
     let Some(condition) = healed_in_place(machine, healing) else { return Ok(()) };
     let mut updated = machine.clone();

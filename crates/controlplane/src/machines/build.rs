@@ -142,7 +142,7 @@ pub(crate) fn propagate(owner: &CapstanControlPlane, cluster: &str, machine: &mu
     let template = &owner.spec.machine_template.spec;
     machine.labels_mut().extend(labels_of(owner, cluster));
     machine.annotations_mut().extend(annotations_of(owner));
-    // Before it is anybody's member, so that there is no moment in which it could be deleted without leaving first.
+    // Before it is a member of etcd, so that it can never be deleted without leaving etcd first.
     machine.annotations_mut().insert(LEAVE_ETCD_HOOK.to_owned(), String::new());
     machine.spec.readiness_gates.clone_from(&template.readiness_gates);
     machine.spec.deletion.clone_from(&template.deletion);

@@ -72,7 +72,7 @@ fn is_full(domain: &FailureDomain) -> bool {
     domain.attributes.get(CLAIMABLE_HOSTS).is_some_and(|hosts| hosts == "0")
 }
 
-/// What no machine could be told, whatever it is now.
+/// Versions and settings that no machine can get, whatever its current state is.
 fn impossible(scope: &Scope<'_>) -> Vec<Change> {
     let config = capstan_distro::check(&scope.owner.spec.config, Role::Server).err().map(|error| {
         let field = error.field.replacen("spec.", "spec.config.", 1);

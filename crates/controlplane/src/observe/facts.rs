@@ -25,7 +25,7 @@ impl Machines {
         owners::is_controlled_by(&machine.metadata, owner)
     }
 
-    /// The facts that decisions are made from. Without `keys` no plan can be told from a forged one.
+    /// The facts for decisions. Without `keys` a forged plan cannot be detected.
     pub(crate) fn facts(
         &self,
         owner: &CapstanControlPlane,

@@ -87,7 +87,7 @@ fn hook(machine: &Machine) -> Hook {
     }
     let deleting = conditions::get(machine, types::DELETING);
     let waits = deleting.is_some_and(|condition| condition.reason == WAITING_FOR_PRE_TERMINATE_HOOK);
-    // Ours is the last: whoever else has one may need the machine as it is.
+    // The hook of this controller is the last: other hooks may need the machine unchanged.
     if waits && hooks.len() == 1 { Hook::Awaited } else { Hook::Set }
 }
 

@@ -24,7 +24,7 @@ use crate::certificates::{Keys, Replacement};
 use crate::scope::Scope;
 use crate::workload::Workload;
 
-/// How long anything that waits is left alone: watches wake it, and nothing tells that an agent has fallen silent.
+/// Resync of a control plane that waits: watches trigger reconciles, but no event reports a silent agent.
 pub(crate) const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
 /// How soon an API server that should answer is asked again.
@@ -54,7 +54,7 @@ pub(crate) struct Observed<'a> {
     /// Whether the workload cluster answers.
     pub(crate) answers: bool,
     pub(crate) ending: Option<Ending>,
-    /// When to look again.
+    /// When to reconcile again.
     pub(crate) next: Next,
 }
 
@@ -100,7 +100,7 @@ impl<'a> Observed<'a> {
         Ok(())
     }
 
-    /// Takes the facts out of the objects. Without `keys` no plan can be told from a forged one.
+    /// Reads the facts from the objects. Without `keys` a forged plan cannot be detected.
     pub(crate) fn look(&mut self, keys: Option<&Keys>) {
         let trusted: Option<TrustedKeys> = keys.map(|keys| [keys.signing.public()].into_iter().collect());
         let (owner, plans) = (self.scope.owner, &self.secrets.plans);

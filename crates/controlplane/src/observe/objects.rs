@@ -122,7 +122,7 @@ impl Scope<'_> {
         self.caches.of::<K>().of_cluster(self.namespace, &self.cluster_name()).await
     }
 
-    /// The Machines as the API server has them, for whoever is about to delete one.
+    /// A live read of the Machines, before one is deleted.
     pub(crate) async fn machines_live(&self) -> Result<Vec<Machine>> {
         self.list().await
     }

@@ -29,9 +29,9 @@ use crate::observe::{Machines, Observed};
 use crate::scope::Scope;
 use crate::workload::Workload;
 
-/// How soon pods that were asked to leave are looked at again.
+/// Pause before the pods of a drain are read again.
 const UNTIL_PODS_ARE_GONE: Duration = Duration::from_secs(2);
-/// For so long a new machine's waits are not told.
+/// The waits of a new machine are not written for this time.
 const YOUNG: Duration = Duration::from_secs(10);
 
 /// Gives every machine of the cluster the plan it should have, or says why not.
@@ -90,7 +90,7 @@ struct Planner<'a, W> {
     /// Whether the workload cluster answers.
     answers: bool,
     workload: &'a W,
-    /// When to look again.
+    /// When to reconcile again.
     next: Next,
 }
 
@@ -188,7 +188,7 @@ impl<W: Workload> Planner<'_, W> {
         index: usize,
     ) -> Result<Option<String>> {
         let scope = self.scope;
-        // What was written in this round is looked at in the next.
+        // A plan that this reconcile has written is checked in the next one.
         let Some(secret) = self.plans.get(&plan_secret(&facts[index].name)) else { return Ok(None) };
         let read = facts[index].plan.as_ref().is_some_and(|plan| observe::is_of(secret, plan.id));
         if !read {
@@ -230,7 +230,7 @@ impl<W: Workload> Planner<'_, W> {
                 let left = match self.workload.drain(namespace, &cluster, drain).await {
                     Ok(drain::Outcome::Drained) => None,
                     Ok(drain::Outcome::Waiting { message, .. }) => Some(message),
-                    // The others go on meanwhile.
+                    // The other machines continue meanwhile.
                     Err(error) => Some(chain(&error)),
                 };
                 if left.is_some() {
@@ -268,7 +268,7 @@ impl<W: Workload> Planner<'_, W> {
         plan: Option<CapstanConfigPlanStatus>,
     ) -> Result<()> {
         if matches!(outcome, Outcome::Waiting(_)) && is_young(config, self.scope.now) {
-            // A machine that comes up waits for many things, each for a moment: only one that lasts is told.
+            // A new machine waits for many things, each for a moment: only a wait that lasts is written.
             self.next = self.next.or(Next::After(YOUNG));
             return Ok(());
         }
@@ -284,7 +284,7 @@ impl<W: Workload> Planner<'_, W> {
     }
 }
 
-/// Whether nothing is told yet of what the machine waits for.
+/// Whether the waits of the machine are not written yet.
 fn is_young(config: &CapstanConfig, now: Timestamp) -> bool {
     let made = config.metadata.creation_timestamp.as_ref();
     let age = made.map(|made| now.duration_since(made.0));

@@ -21,7 +21,7 @@ use crate::certificates::Keys;
 /// because a kubelet may not give them to itself.
 const NODE_DOMAIN: &str = "node.cluster.x-k8s.io";
 
-/// How many snapshots are kept when nobody says.
+/// Default number of snapshots to keep.
 const SNAPSHOTS: u32 = 5;
 
 /// What the plans of all machines of a cluster are made from.

@@ -1,7 +1,7 @@
 //! Plans: every machine of the cluster, control plane and workers alike, gets the plan it should have, and its gate is
 //! opened when Kubernetes may be started again.
 //!
-//! A plan is a function of objects and a renderer; it is written anew when its inputs have changed, and only when the
+//! A plan is a function of objects and a renderer; it is written again when its inputs have changed, and only when the
 //! machine may have it: see [`capstan_planner::plans::verdict`]. What a machine makes of it comes back in its
 //! MachineReport.
 

@@ -14,7 +14,7 @@ use kube::ResourceExt as _;
 use crate::names::{DRAIN_SINCE, PLAN_INPUTS, PLAN_RECORD};
 use crate::scope::Scope;
 
-/// The plan in a Secret, as if nobody had said how it goes. One that cannot be read counts as none.
+/// The plan in a Secret, without the report about it. A plan that cannot be parsed counts as none.
 pub(crate) fn plan_facts(
     secret: &Secret,
     machine: &str,

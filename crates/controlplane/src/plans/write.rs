@@ -99,7 +99,7 @@ pub(crate) async fn plan(
             api.replace(&name, &PostParams::default(), &secret).await.doing(doing)?;
         }
         None => match api.create(&PostParams::default(), &secret).await {
-            // Written by another replica, or somebody else's: looked at in the next round.
+            // Another replica has written it, or it belongs to another owner: the next reconcile reads it.
             Err(kube::Error::Api(status)) if status.reason == "AlreadyExists" => {
                 return Err(Error::transient(
                     doing(),

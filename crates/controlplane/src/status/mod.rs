@@ -3,7 +3,7 @@
 use capstan_api::conditions::{
     Aggregate, ConditionStatus, MergeStrategy, NewCondition, Reasons, is_true, reasons, set, types,
 };
-use capstan_api::controlplane::CapstanControlPlane;
+use capstan_api::controlplane::{CapstanControlPlane, reasons as own};
 use capstan_api::core::Machine;
 use capstan_api::meta::{StatusVersion, labels};
 use capstan_api::wait::{Cause, causes};
@@ -119,8 +119,8 @@ fn versions(machines: &[MachineFacts]) -> Vec<StatusVersion> {
 fn conditions(seen: &Seen<'_>, wanted: usize) -> Vec<NewCondition> {
     let mut all = vec![
         match seen.initialized {
-            true => NewCondition::new(INITIALIZED, ConditionStatus::True, "Initialized"),
-            false => NewCondition::new(INITIALIZED, ConditionStatus::False, "NotInitialized"),
+            true => NewCondition::new(INITIALIZED, ConditionStatus::True, own::INITIALIZED),
+            false => NewCondition::new(INITIALIZED, ConditionStatus::False, own::NOT_INITIALIZED),
         },
         match &seen.certificates {
             None => NewCondition::new(CERTIFICATES_AVAILABLE, ConditionStatus::True, reasons::AVAILABLE),
@@ -163,8 +163,10 @@ fn plan_key(replacement: &Replacement) -> NewCondition {
             causes::MACHINES_FOLLOW_TO_KEY,
             format!("Machines that do not trust the new plan key yet: {}", machines.join(", ")),
         ),
-        Replacement::Done(key) => NewCondition::new(PLAN_KEY_REPLACED, ConditionStatus::True, "Replaced")
-            .message(format!("All machines trust plan key {key}")),
+        Replacement::Done(key) => {
+            NewCondition::new(PLAN_KEY_REPLACED, ConditionStatus::True, own::PLAN_KEY_REPLACED)
+                .message(format!("All machines trust plan key {key}"))
+        }
     }
 }
 
@@ -198,12 +200,12 @@ fn etcd(seen: &Seen<'_>) -> Option<NewCondition> {
     match &seen.etcd {
         EtcdView::Unknown(_) if not_asked => None,
         EtcdView::Unknown(why) => Some(
-            NewCondition::new(ETCD_HEALTHY, ConditionStatus::Unknown, "InspectionFailed")
+            NewCondition::new(ETCD_HEALTHY, ConditionStatus::Unknown, reasons::INSPECTION_FAILED)
                 .message(why.clone()),
         ),
         EtcdView::Known(members) => Some(match quorum::may_add(members) {
-            Ok(()) => NewCondition::new(ETCD_HEALTHY, ConditionStatus::True, "Healthy"),
-            Err(why) => NewCondition::new(ETCD_HEALTHY, ConditionStatus::False, "NotHealthy")
+            Ok(()) => NewCondition::new(ETCD_HEALTHY, ConditionStatus::True, own::ETCD_HEALTHY),
+            Err(why) => NewCondition::new(ETCD_HEALTHY, ConditionStatus::False, own::ETCD_NOT_HEALTHY)
                 .message(format!("* {why}")),
         }),
     }

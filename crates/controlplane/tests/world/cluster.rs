@@ -356,7 +356,7 @@ impl Etcd for Workload {
 }
 
 impl capstan_controlplane::Workload for Workload {
-    async fn answers(&self, _: &str, _: &str) -> bool {
+    async fn responds(&self, _: &str, _: &str) -> bool {
         let state = self.state();
         state.members.is_empty() || state.has_majority() && !state.is_cut_off
     }

@@ -1,4 +1,4 @@
-//! What a Cluster's reconcile looks at. Reads only.
+//! What a reconcile of a Cluster reads. No writes.
 
 use capstan_api::core::{Cluster, Machine, MachineDeployment, MachinePool, MachineSet};
 use capstan_api::meta::labels;

@@ -61,7 +61,7 @@ fn claim_patch(object: &DynamicObject, owners: &[OwnerReference], cluster_name: 
     Some(json!({ "metadata": metadata }))
 }
 
-/// Asks for the deletion of the object behind a reference. That it is gone already is fine.
+/// Deletes the object that a reference names. It is not an error if the object does not exist.
 pub(crate) async fn delete(
     core: &Core,
     reference: &ContractVersionedObjectReference,

@@ -15,7 +15,7 @@ pub(crate) struct Mirrored<'a> {
     pub(crate) source: &'a str,
     /// Kind of the provider's object.
     pub(crate) kind: &'a str,
-    /// What the provider has said once, and what stands in for the condition where there is none.
+    /// The flag of the contract that the provider has set. It replaces a condition that is missing.
     pub(crate) done: bool,
     /// The field in which the provider says so.
     pub(crate) done_field: &'a str,
@@ -23,7 +23,7 @@ pub(crate) struct Mirrored<'a> {
     pub(crate) fallback: (&'a str, &'a str),
     /// Whether our object is being deleted.
     pub(crate) deleting: bool,
-    /// What our object is called when it is wrong that the provider's object is gone; none if that is fine.
+    /// Kind of Capstan's object, if it is an error that the provider's object is deleted.
     pub(crate) survivor: Option<&'a str>,
 }
 

@@ -41,7 +41,7 @@ pub(crate) fn field<T: DeserializeOwned>(object: &DynamicObject, pointer: &str) 
     T::deserialize(object.data.pointer(pointer)?).ok()
 }
 
-/// A flag of the contract, false while nobody has set it.
+/// A flag of the contract; false if it is not set.
 pub(crate) fn flag(object: &DynamicObject, pointer: &str) -> bool {
     field(object, pointer).unwrap_or_default()
 }

@@ -37,7 +37,7 @@ impl MachineDeploymentReconciler {
         let mut new = None;
         for wanted in &decision.sets {
             let current = sets.iter().find(|set| set.name_any() == wanted.name_any());
-            // Its machines go whatever it is told.
+            // Its machines are deleted in any case.
             if current.is_none_or(|current| current.metadata.deletion_timestamp.is_none()) {
                 self.applier.apply(&api, current, wanted).await?;
                 if current.is_none() {
@@ -59,7 +59,7 @@ impl MachineDeploymentReconciler {
         Ok(())
     }
 
-    /// Takes over those of the MachineSets that nobody controls.
+    /// Adopts the MachineSets without a controller.
     pub(super) async fn adopt(&self, deployment: &MachineDeployment, sets: &mut [MachineSet]) -> Result<()> {
         let api: Api<MachineSet> = self.core.api(&deployment.namespace().unwrap_or_default());
         for set in sets {

@@ -172,7 +172,7 @@ impl MachineDeploymentReconciler {
                     steps.check(Err(problem));
                 }
             },
-            // No event tells when they appear: they are watched only once they have an owner.
+            // Their creation triggers no event: they are watched only once they have an owner.
             Err(problem @ Problem::NoTemplates) => {
                 steps.check(Err(Error::transient(
                     format!("cannot roll out MachineDeployment {name}"),
@@ -186,7 +186,7 @@ impl MachineDeploymentReconciler {
         steps.add(Ok(decide::until_rollout(deployment, self.core.now())));
     }
 
-    /// The MachineSets that belong to the MachineDeployment; those that nobody controls are adopted.
+    /// The MachineSets that belong to the MachineDeployment. Those without a controller are adopted.
     async fn sets(&self, deployment: &MachineDeployment) -> Result<observe::Sets> {
         let mut sets = observe::sets(&self.core, deployment).await?;
         self.adopt(deployment, &mut sets.ours).await?;

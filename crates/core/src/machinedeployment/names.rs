@@ -26,8 +26,12 @@ pub(crate) const NOT_HANDED_DOWN: [&str; 6] = [
     MAX_REPLICAS,
 ];
 
-/// `Available` cannot be told before somebody has counted.
-pub(crate) const WAITING_FOR_AVAILABLE_REPLICAS_SET: &str = "WaitingForAvailableReplicasSet";
-
-/// `RollingOut` is not begun, or not continued: an extension does not want it, or nobody can say.
-pub(crate) const ROLLOUT_HELD: &str = "RolloutHeld";
+/// Reasons.
+pub mod reasons {
+    capstan_api::condition_reasons! {
+        /// The number of available Machines is not known yet.
+        WAITING_FOR_AVAILABLE_REPLICAS_SET = "WaitingForAvailableReplicasSet" => "Wait. If it persists, check that the controllers run.";
+        /// The rollout does not begin or does not continue: an extension rejects the change, or does not answer.
+        ROLLOUT_HELD = "RolloutHeld" => "Read the message. Correct the change that the extension rejects, or make the extension answer.";
+    }
+}

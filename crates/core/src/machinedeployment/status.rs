@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 
 use super::decide::limits::Limits;
 use super::decide::rollout::{replicas, strategy};
-use super::names::{ROLLOUT_HELD, WAITING_FOR_AVAILABLE_REPLICAS_SET};
+use super::names::reasons::{ROLLOUT_HELD, WAITING_FOR_AVAILABLE_REPLICAS_SET};
 use crate::machineset::remediation::text;
 use crate::machineset::status::{
     machines_ready, machines_up_to_date, missing_templates, remediating, selector_text, unknown,

@@ -69,7 +69,7 @@ async fn deployments_of_set(
         let selector = Selector::try_from(deployment.spec.selector.clone());
         selector.is_ok_and(|selector| !selector.selects_all() && selector.matches(set.labels()))
     };
-    // A kind that was not listed yet: each object is looked at when it is.
+    // The kind is not listed yet: each object is reconciled when it is.
     let found = all.in_namespace(&namespace).await.unwrap_or_default();
     found
         .iter()

@@ -10,26 +10,28 @@ pub mod types {
 
 /// Reasons.
 pub mod reasons {
-    /// The number of unhealthy machines permits remediation.
-    pub const REMEDIATION_ALLOWED: &str = "RemediationAllowed";
-    /// Too many machines are unhealthy: a user must look.
-    pub const TOO_MANY_UNHEALTHY: &str = "TooManyUnhealthy";
-    /// The Machine is healthy.
-    pub const HEALTH_CHECK_SUCCEEDED: &str = "HealthCheckSucceeded";
-    /// The user has requested remediation with an annotation.
-    pub const HAS_REMEDIATE_ANNOTATION: &str = "HasRemediateAnnotation";
-    /// A condition of the Machine has exceeded its timeout.
-    pub const UNHEALTHY_MACHINE: &str = "UnhealthyMachine";
-    /// A condition of the Node has exceeded its timeout.
-    pub const UNHEALTHY_NODE: &str = "UnhealthyNode";
-    /// The Node has not appeared in time.
-    pub const NODE_STARTUP_TIMEOUT: &str = "NodeStartupTimeout";
-    /// The Node is deleted.
-    pub const NODE_DELETED: &str = "NodeDeleted";
-    /// The external remediation or the owner of the Machine must act.
-    pub const WAITING_FOR_REMEDIATION: &str = "WaitingForRemediation";
-    /// The template of the external remediation does not exist.
-    pub const TEMPLATE_NOT_FOUND: &str = "RemediationTemplateNotFound";
-    /// The request for external remediation cannot be created.
-    pub const REQUEST_CREATION_FAILED: &str = "RemediationRequestCreationFailed";
+    capstan_api::condition_reasons! {
+        /// The number of unhealthy machines permits remediation.
+        REMEDIATION_ALLOWED = "RemediationAllowed";
+        /// Too many machines are unhealthy: a user must look.
+        TOO_MANY_UNHEALTHY = "TooManyUnhealthy" => "Find the common cause first: the MachineHealthCheck acts again when fewer machines are unhealthy than `spec.remediation.triggerIf` allows.";
+        /// The Machine is healthy.
+        HEALTH_CHECK_SUCCEEDED = "HealthCheckSucceeded";
+        /// The user has requested remediation with an annotation.
+        HAS_REMEDIATE_ANNOTATION = "HasRemediateAnnotation" => "Wait for the remediation, or remove the annotation `cluster.x-k8s.io/remediate-machine`.";
+        /// A condition of the Machine has exceeded its timeout.
+        UNHEALTHY_MACHINE = "UnhealthyMachine" => "Look at the condition of the Machine that the message names: `capstan why machine/NAME`.";
+        /// A condition of the Node has exceeded its timeout.
+        UNHEALTHY_NODE = "UnhealthyNode" => "Look at the condition of the Node that the message names (`kubectl describe node`).";
+        /// The Node has not appeared in time.
+        NODE_STARTUP_TIMEOUT = "NodeStartupTimeout" => "Look at the plan of the machine: `capstan why machine/NAME`.";
+        /// The Node is deleted.
+        NODE_DELETED = "NodeDeleted" => "Wait for the remediation of the Machine.";
+        /// The external remediation or the owner of the Machine must act.
+        WAITING_FOR_REMEDIATION = "WaitingForRemediation" => "Wait for the owner of the Machine, or for the controller of the external remediation.";
+        /// The template of the external remediation does not exist.
+        TEMPLATE_NOT_FOUND = "RemediationTemplateNotFound" => "Create the template, or correct `spec.remediation.templateRef` of the MachineHealthCheck.";
+        /// The request for external remediation cannot be created.
+        REQUEST_CREATION_FAILED = "RemediationRequestCreationFailed" => "Read the message; often a right is missing.";
+    }
 }

@@ -58,7 +58,7 @@ async fn checks_of_machine(
         is_of_cluster
             && selector.is_ok_and(|selector| !selector.selects_all() && selector.matches(machine.labels()))
     };
-    // A kind that was not listed yet: each object is looked at when it is.
+    // The kind is not listed yet: each object is reconciled when it is.
     let found = all.in_namespace(&namespace).await.unwrap_or_default();
     found.iter().filter(|check| selects(check)).map(|found| ObjectRef::from_obj(found.as_ref())).collect()
 }

@@ -138,10 +138,10 @@ impl MachineSetReconciler {
             return self.delete_all(set, machines, seen, steps).await;
         }
         let machines = seen.machines.insert(machines);
-        // A template that is gone matters only where Machines are still made.
+        // A deleted template matters only if Machines are still to be created.
         let is_current = owner.as_ref().is_none_or(|owner| remediation::is_current(set, owner));
         if is_current && let Some(missing) = status::missing_templates(&templates.missing) {
-            // No event tells when it appears: it is watched only once it has an owner.
+            // Its creation triggers no event: it is watched only once it has an owner.
             let doing = format!("cannot read the templates of MachineSet {}", set.name_any());
             steps.check(Err(Error::transient(doing, missing)));
         }
@@ -183,7 +183,7 @@ impl MachineSetReconciler {
         steps.check(self.clean_up(set, &leftovers).await);
         match scale::decide(set, remembered, self.core.now()) {
             idle if !idle.acts(remembered) => return,
-            // While a check fails nothing is made, and nobody needs to be asked what there is.
+            // While a check fails nothing is created, so no live read is needed.
             scale::Scale::Create(_) if !self.passes_preflight(situation, seen, steps).await => return,
             _ => {}
         }
@@ -204,7 +204,7 @@ impl MachineSetReconciler {
         templates::own(&self.core, cluster, &set.spec.template, found).await
     }
 
-    /// The Machines that belong to the MachineSet; those that nobody controls are adopted.
+    /// The Machines that belong to the MachineSet. Those without a controller are adopted.
     async fn machines(&self, set: &MachineSet, from: From) -> Result<Vec<Machine>> {
         let mut machines = observe::machines(&self.core, set, from).await?;
         self.adopt(set, &mut machines).await?;

@@ -14,10 +14,12 @@ pub const SKIP_PREFLIGHT_CHECKS: &str = "machineset.cluster.x-k8s.io/skip-prefli
 
 /// Reasons of `OwnerRemediated` on a Machine.
 pub mod remediation {
-    /// The rollout deletes the Machine.
-    pub const CANNOT_BE_REMEDIATED: &str = "CannotBeRemediated";
-    /// The Machine waits until others are remediated.
-    pub const DEFERRED: &str = "RemediationDeferred";
-    /// The Machine is being replaced.
-    pub const MACHINE_DELETING: &str = "MachineDeleting";
+    capstan_api::condition_reasons! {
+        /// The Machine is not replaced: a rollout deletes it anyway, or it is kept (annotation `capstan.dev/hold`, replace policy).
+        CANNOT_BE_REMEDIATED = "CannotBeRemediated" => "Read the message. Wait for the rollout, repair the machine, or allow its replacement.";
+        /// The Machine waits until others are remediated.
+        DEFERRED = "RemediationDeferred" => "Wait until the other Machines that the message counts are remediated.";
+        /// The Machine is being deleted, to be replaced.
+        MACHINE_DELETING = "MachineDeleting" => "Wait for the deletion of the Machine.";
+    }
 }

@@ -38,7 +38,7 @@ pub(super) async fn owner(core: &Core, set: &MachineSet) -> Result<Option<Machin
     let namespace = set.namespace().unwrap_or_default();
     match core.caches.of::<MachineDeployment>().get(&namespace, name).await? {
         Some(owner) => Ok(Some(owner.as_ref().clone())),
-        // It may be gone before its MachineSets are.
+        // It may be deleted before its MachineSets.
         None if is_deleting(set) => Ok(None),
         None => {
             let doing = format!("cannot reconcile MachineSet {}", set.name_any());
@@ -65,7 +65,7 @@ pub(crate) async fn templates(
     Ok(found)
 }
 
-/// The Machines that the MachineSet selects, and that it controls or nobody does.
+/// The Machines that the MachineSet selects and that have no other controller.
 pub(super) async fn machines(core: &Core, set: &MachineSet, from: From) -> Result<Vec<Machine>> {
     let namespace = set.namespace().unwrap_or_default();
     let selector = selector(&set.spec.selector, "MachineSet", &set.name_any())?;

@@ -26,7 +26,7 @@ pub async fn run(core: Core, stop: impl Future<Output = ()> + Send + Sync + 'sta
             .then(move |machine| sets_of_machine(of_machines.clone(), machine))
             .flat_map(iter)
             .boxed(),
-        // New machines wait for a control plane that stands still. It is nobody's to watch from here, but the Cluster
+        // New machines wait until the control plane is stable. This controller does not watch control planes, but the Cluster
         // counts its machines.
         core.caches
             .of::<Cluster>()
@@ -57,7 +57,7 @@ pub async fn run(core: Core, stop: impl Future<Output = ()> + Send + Sync + 'sta
     capstan_controller::run::run(MachineSetReconciler::new(core), all, scope, also, stop).await;
 }
 
-/// All of a Machine that a MachineSet looks at.
+/// The fields of a Machine that a MachineSet reads.
 pub(crate) fn machine_facts(machine: &Machine) -> impl PartialEq + Send + use<> {
     let mut metadata = machine.metadata.clone();
     metadata.resource_version = None;
@@ -78,7 +78,7 @@ async fn sets_of_machine(all: Cache<MachineSet>, machine: Arc<Machine>) -> Vec<O
         let selector = Selector::try_from(set.spec.selector.clone());
         selector.is_ok_and(|selector| !selector.selects_all() && selector.matches(machine.labels()))
     };
-    // A kind that was not listed yet: each object is looked at when it is.
+    // The kind is not listed yet: each object is reconciled when it is.
     let found = all.in_namespace(&namespace).await.unwrap_or_default();
     found.iter().filter(|set| wants(set)).map(|found| ObjectRef::from_obj(found.as_ref())).collect()
 }

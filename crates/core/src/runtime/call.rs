@@ -168,7 +168,7 @@ async fn authorization(path: &Path) -> Result<HeaderValue, CallError> {
         CallError::Malformed(format!("cannot use our token for extensions in {}: {why}", path.display()))
     };
     let token = tokio::fs::read_to_string(path).await.map_err(|error| wrong(&error))?;
-    // What is wrong with it is not told: it would be a part of it.
+    // The error is not part of the message: it would quote the content.
     let mut value = HeaderValue::try_from(format!("Bearer {}", token.trim()))
         .map_err(|_| wrong(&"it is not a bearer token"))?;
     value.set_sensitive(true);
@@ -199,7 +199,7 @@ async fn read(caller: Caller<'_>) -> Result<Pair, CallError> {
         }
     };
     let chain = CertificateDer::pem_slice_iter(&certificate).collect::<Result<_, _>>();
-    // What is wrong with a key is not told: it would be a part of it.
+    // The error is not part of the message: it would quote the key.
     let key = PrivateKeyDer::from_pem_slice(&key).map_err(|_| wrong("key", &"it is not PEM"))?;
     Ok((chain.map_err(|error| wrong("certificate", &error))?, key))
 }

@@ -111,7 +111,7 @@ impl Extensions {
     pub async fn serving_now<H: Hook>(&self, namespace: &str) -> Result<Option<Handler>> {
         let api: Api<ExtensionConfig> = Api::all(self.caches.client().clone());
         let configs = match api.list(&ListParams::default()).await {
-            // The kind is not installed: nobody can be registered.
+            // The kind is not installed, so no extension is registered.
             Err(kube::Error::Api(status)) if status.code == 404 => return Ok(None),
             listed => listed.doing(doing::<H>)?.items,
         };

@@ -14,7 +14,7 @@ pub(crate) enum PatchError {
     Unfit(#[from] json_patch::PatchError),
 }
 
-/// The object after the patch, of which only what stands at `pointer` counts.
+/// The object after the patch. Only the value at `pointer` counts.
 pub(crate) fn applied(object: &Value, patch: Option<&Patch>, pointer: &str) -> Result<Value, PatchError> {
     let mut patched = object.clone();
     let Some(patch) = patch.filter(|patch| !patch.patch.0.is_empty()) else { return Ok(patched) };

@@ -21,7 +21,7 @@ pub struct Handler {
     pub(super) generation: Option<i64>,
     pub(super) client_config: ClientConfig,
     pub(super) timeout: Duration,
-    /// Whether to go on as if there were no extension when it cannot be called.
+    /// Whether a failed call is treated as if there were no extension.
     pub(super) is_optional: bool,
     pub(super) settings: BTreeMap<String, String>,
 }

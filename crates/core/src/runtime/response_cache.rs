@@ -23,7 +23,7 @@ const VALID: SignedDuration = SignedDuration::from_mins(10);
 pub(crate) struct CacheKey {
     /// Name of the ExtensionConfig.
     extension: String,
-    /// The ExtensionConfig as it was when the handler was looked up.
+    /// Resource version of the ExtensionConfig when the handler was read.
     identity: Digest,
     /// Extension, handler, hook and request body.
     digest: Digest,

@@ -18,7 +18,7 @@ pub(super) async fn write(infrastructure: &Infrastructure, before: &Host, after:
     Patcher::new(api, before).finish(after, &OWNED).await
 }
 
-/// Lets a Host go that no machine has: first what stands behind it, then the object.
+/// Releases a Host that no machine has claimed: first the machine of its driver, then the object.
 pub(super) async fn release(infrastructure: &Infrastructure, host: &Host) -> Result<()> {
     remove_machine(infrastructure, host).await?;
     forget(infrastructure, host).await?;

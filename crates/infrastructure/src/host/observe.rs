@@ -1,4 +1,4 @@
-//! What a Host is looked at with: its own answer, and the machine that its claim names. Reads only.
+//! What a reconcile of a Host reads: the response of the host, and the HostMachine that its claim names. No writes.
 
 use capstan_api::bootstrap::AGENT_CONNECTED;
 use capstan_api::conditions::{Condition, get};
@@ -23,7 +23,7 @@ pub(crate) struct Observed {
     pub(crate) agent: Option<Condition>,
 }
 
-/// Asks the host, and looks its machine up.
+/// Probes the host, and reads its HostMachine.
 pub(super) async fn observe(infrastructure: &Infrastructure, host: &Host) -> Result<Observed> {
     let found = match infrastructure.drivers.of(host) {
         Ok(driver) => driver.facts(host).await,

@@ -48,7 +48,7 @@ pub(crate) fn tell(host: &mut Host, seen: &Observed, now: Timestamp) {
     set(host, deleting, now);
 }
 
-/// What has happened to the host between two looks: it answers again. That it does not is a wait, which tells itself.
+/// The Event of a host that responds again. That a host does not respond is a wait, which has an Event of its own.
 pub(super) fn news(before: &Host, after: &Host) -> Option<News> {
     let again = is_false(before, REACHABLE) && is_true(after, REACHABLE);
     again.then(|| News::normal(events::REACHABLE, "The host answers again"))

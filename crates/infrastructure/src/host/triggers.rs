@@ -12,7 +12,7 @@ use kube::{Resource as _, ResourceExt as _};
 
 use crate::context::Infrastructure;
 
-/// Hosts that something else gives a reason to look at.
+/// Hosts that are reconciled because of another object.
 pub(super) fn all(infrastructure: &Infrastructure) -> BoxStream<'static, ObjectRef<Host>> {
     let of_machines = futures::stream::select(of_machines(infrastructure), of_agents(infrastructure));
     futures::stream::select(of_machines, of_drivers(infrastructure)).boxed()
@@ -30,7 +30,7 @@ fn of_agents(infrastructure: &Infrastructure) -> impl Stream<Item = ObjectRef<Ho
         .filter_map(move |machine| {
             let (host_machines, namespace) = (host_machines.clone(), machine.namespace().unwrap_or_default());
             async move {
-                // What cannot be read now is looked at in its turn.
+                // An object that cannot be read now is reconciled at its resync.
                 let name = &machine.spec.infrastructure_ref.name;
                 let found = host_machines.get(&namespace, name).await.ok().flatten()?;
                 found.spec.host_name.as_deref().map(|host| run::reference(&namespace, host))

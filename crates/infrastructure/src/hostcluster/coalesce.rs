@@ -1,4 +1,4 @@
-//! Many changes in a namespace are one reason to look at its HostClusters.
+//! Coalesces the changes of a namespace into one reconcile of its HostClusters.
 //!
 //! A HostCluster looks at all Hosts of its namespace. If each change of each Host woke each HostCluster, a large namespace would do
 //! nothing else. So a namespace is told of at once when it was quiet, and then not again before a while that grows with the work
@@ -14,16 +14,16 @@ use tokio::time::Instant;
 const SHORTEST: Duration = Duration::from_millis(200);
 /// The longest while: as late as a HostCluster may be.
 const LONGEST: Duration = Duration::from_secs(10);
-/// What it takes to look at one Host, ten times over: a tenth of a core is spent on it at most.
+/// Ten times the time to evaluate one Host: at most a tenth of a core is spent on it.
 const FOR_EACH_LOOK: Duration = Duration::from_micros(5);
 
-/// How long a namespace rests, in which so many HostClusters have looked at so many Hosts.
+/// The pause of a namespace with these numbers of HostClusters and Hosts.
 pub(super) fn rest(host_clusters: usize, hosts: usize) -> Duration {
     let looks = u32::try_from(host_clusters.saturating_mul(hosts)).unwrap_or(u32::MAX);
     FOR_EACH_LOOK.saturating_mul(looks).clamp(SHORTEST, LONGEST)
 }
 
-/// Which namespaces have changed, and when each may be told of. Pure: the caller says what time it is.
+/// Which namespaces have changed, and when each may be reported. Pure: the caller passes the time.
 #[derive(Default)]
 struct Windows {
     due: HashMap<String, Instant>,
@@ -55,7 +55,7 @@ impl Windows {
     }
 }
 
-/// Namespaces with changes. `rest_of` says how long a namespace rests after it was told of.
+/// Namespaces with changes. `rest_of` returns the pause of a namespace after it was reported.
 pub(super) fn coalesced<R>(
     changed: BoxStream<'static, String>,
     rest_of: impl Fn(String) -> R + Send + 'static,

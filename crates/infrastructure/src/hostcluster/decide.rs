@@ -13,7 +13,7 @@ use crate::driver::HostKind;
 use crate::selector::HostSelectors;
 use domains::{ControlPlane, Domains, failure_domains};
 
-/// Another look, in case an event was missed.
+/// Resync, in case an event was missed.
 const RESYNC: Duration = Duration::from_secs(60);
 /// Retry after the control plane or its template could not be read.
 const UNKNOWN: Duration = Duration::from_secs(10);
@@ -77,7 +77,7 @@ pub fn decide(seen: &Observed<'_>) -> Decision {
     }
 }
 
-/// When to look at the HostCluster again.
+/// When to reconcile the HostCluster again.
 pub(super) fn again(decision: &Decision) -> Duration {
     if decision.domains.unknown.is_some() { UNKNOWN } else { RESYNC }
 }

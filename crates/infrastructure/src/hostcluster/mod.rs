@@ -33,7 +33,7 @@ use crate::context::Infrastructure;
 use crate::names::hostcluster::FINALIZER;
 use status::OWNED;
 
-/// Another look at a HostCluster that is being deleted.
+/// Resync of a HostCluster that is being deleted.
 const DELETING: Duration = Duration::from_secs(5);
 
 struct Clusters {

@@ -1,4 +1,4 @@
-//! What a HostCluster's reconcile looks at. Reads only.
+//! What a reconcile of a HostCluster reads. No writes.
 
 use capstan_api::core::{Cluster, Machine};
 use capstan_api::infrastructure::{HostCluster, HostMachine, HostMachineTemplate};

@@ -16,7 +16,7 @@ use crate::driver::HostKind;
 use crate::host::is_reachability_known;
 use crate::hostmachine::Obstacle;
 
-/// HostClusters that something else gives a reason to look at.
+/// HostClusters that are reconciled because of another object.
 pub(super) fn all(infrastructure: &Infrastructure) -> BoxStream<'static, ObjectRef<HostCluster>> {
     let caches = &infrastructure.caches;
     let known = caches.of::<HostCluster>();
@@ -64,7 +64,7 @@ async fn of_cluster(
     namespace: &str,
     cluster: &str,
 ) -> Vec<ObjectRef<HostCluster>> {
-    // A kind that was not listed yet: each object is looked at when it is.
+    // The kind is not listed yet: each object is reconciled when it is.
     let found = known.of_cluster(namespace, cluster).await.unwrap_or_default();
     found.iter().map(|found| ObjectRef::from_obj(found.as_ref())).collect()
 }
@@ -117,7 +117,7 @@ fn of_control_planes(
         .flat_map(iter)
 }
 
-/// All HostClusters of namespaces in which something has changed, not more often than they can look at it.
+/// All HostClusters of namespaces with changes, not more often than they can be reconciled.
 fn beside(
     changed: BoxStream<'static, String>,
     known: Cache<HostCluster>,

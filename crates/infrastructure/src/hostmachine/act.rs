@@ -51,7 +51,7 @@ pub(super) async fn claim(
     };
     match infrastructure.swap_host(host, &json!({"claim": claim}), "claim").await {
         Ok(_) => Ok(true),
-        // Another machine was faster: look again.
+        // Another machine was faster: reconcile again.
         Err(Error::Conflict { .. }) => Ok(false),
         Err(error) => Err(error),
     }

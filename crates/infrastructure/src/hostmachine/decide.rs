@@ -19,15 +19,15 @@ use crate::names::hostmachine::BOOTSTRAP_EXECUTED;
 use crate::selector::HostSelectors;
 use claim::{Obstacle, Wanted, choose, complaint};
 
-/// Another look at a machine that waits, in case an event was missed.
+/// Resync of a machine that waits, in case an event was missed.
 pub(super) const WAITING: Duration = Duration::from_secs(30);
-/// Another look at a host that is at work. It calls when it is done, so this is for calls that were missed.
+/// Resync of a host that executes bootstrap data. Its end is an event, so this is for missed events.
 pub(super) const WORKING: Duration = Duration::from_secs(2);
 /// The first tries with a host that did not answer.
 pub(super) const SILENT: Duration = Duration::from_secs(10);
-/// The first look at whether the agent on a machine is to be told which plane to obey.
+/// Pause before the first check whether the agent must be handed over to this management plane.
 const SOONEST_LOOK: Duration = Duration::from_secs(5);
-/// The longest time between two looks: the plane that asks may have been down for long.
+/// Longest pause between two such checks: the other management plane may have been down for long.
 const SELDOM_LOOK: Duration = Duration::from_secs(900);
 
 /// Inputs of a decision about a HostMachine.
@@ -173,7 +173,7 @@ fn any<'a>(seen: Observed<'a>, owner: &Machine, claim_id: &str) -> HostMachineSt
     }
 }
 
-/// When to look again at a host that was started with bootstrap data.
+/// When to check a host again that was started with bootstrap data.
 pub(super) fn after_start(state: &Result<BootstrapState, DriverError>) -> Next {
     match state {
         Ok(BootstrapState::Done | BootstrapState::Failed(_)) => Next::Changed,
@@ -195,7 +195,7 @@ pub(super) fn after_follow(
     now: Timestamp,
 ) -> Duration {
     if was_handed_over {
-        // Until it has enrolled it is told again: it may have died before it wrote anything down.
+        // The hand-over is repeated until the agent has enrolled: the agent may have ended before it stored anything.
         return SILENT;
     }
     let since = get(machine, BOOTSTRAP_EXECUTED).map(|condition| condition.last_transition_time.0);

@@ -15,7 +15,7 @@ type Machines = HashMap<String, BTreeMap<String, Option<String>>>;
 pub(super) struct Hostless(Mutex<Machines>);
 
 impl Hostless {
-    /// Takes in how a HostMachine is now, or that it is gone. Says whether it is one without a host.
+    /// Updates a HostMachine, or removes a deleted one. Returns whether it is one without a host.
     pub(super) fn note(&self, namespace: &str, name: &str, machine: Option<&HostMachine>) -> bool {
         let is_recorded =
             |machine: &&HostMachine| machine.spec.host_name.is_some() && machine.spec.provider_id.is_some();

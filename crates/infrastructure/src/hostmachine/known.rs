@@ -1,4 +1,4 @@
-//! What is known of HostMachines for a while, so that it is not asked for at every look.
+//! Facts about HostMachines that are cached for a while, so that not every reconcile reads them.
 
 use capstan_api::infrastructure::HostMachine;
 use kube::ResourceExt as _;

@@ -40,7 +40,7 @@ use known::KnownUntil;
 
 /// No machine needs more steps than this at once.
 const MOST_STEPS: usize = 16;
-/// After this time all hosts are looked at again for a second one with the claim of a machine.
+/// After this time all hosts are searched again for a second one with the claim of a machine.
 const SINGLE: Duration = Duration::from_secs(600);
 
 struct Machines {
@@ -55,7 +55,7 @@ struct Machines {
     /// time. A process that has claimed a second host itself has not noted the machine yet: it notes only a machine whose
     /// host it has seen recorded.
     single: KnownUntil,
-    /// Machines whose agent need not be told which management plane to obey.
+    /// Machines whose agent need not be handed over.
     not_handed_over: KnownUntil,
 }
 
@@ -96,7 +96,7 @@ impl Reconciler for Machines {
         for _ in 0..MOST_STEPS {
             let is_single = self.single.left(&machine, Instant::now()).is_some();
             let hosts = match is_old {
-                // Whatever is claimed on a look that is old is refused: the claim names the version that was read.
+                // A claim that is based on an old read is rejected: it names the resource version that was read.
                 false => observe::hosts(infrastructure, &machine, is_single).await?,
                 true => infrastructure.hosts(&namespace).await?,
             };

@@ -1,4 +1,4 @@
-//! What a HostMachine is looked at with. Reads only.
+//! What a reconcile of a HostMachine reads. No writes.
 
 use capstan_api::core::{Cluster, Machine};
 use capstan_api::infrastructure::{Host, HostCluster, HostMachine};
@@ -17,7 +17,7 @@ use crate::driver::{BootstrapData, HandOver};
 
 /// The objects above a HostMachine; the hosts are read again for every step.
 pub(super) struct Related {
-    /// The Machine it stands behind.
+    /// Its Machine.
     pub(super) owner: Option<Arc<Machine>>,
     /// The Cluster of both.
     pub(super) cluster: Option<Arc<Cluster>>,

@@ -13,7 +13,7 @@ use super::decide::claim::Obstacle;
 use super::hostless::Hostless;
 use crate::context::Infrastructure;
 
-/// HostMachines that something else gives a reason to look at.
+/// HostMachines that are reconciled because of another object.
 pub(super) fn all(infrastructure: &Infrastructure) -> BoxStream<'static, ObjectRef<HostMachine>> {
     let hostless = Arc::new(Hostless::default());
     futures::stream::select_all([
@@ -55,7 +55,7 @@ fn of_clusters(infrastructure: &Infrastructure) -> impl Stream<Item = ObjectRef<
             let machines = machines.clone();
             async move {
                 let (namespace, name) = (cluster.namespace().unwrap_or_default(), cluster.name_any());
-                // A kind that was not listed yet: each object is looked at when it is.
+                // The kind is not listed yet: each object is reconciled when it is.
                 let found = machines.of_cluster(&namespace, &name).await.unwrap_or_default();
                 iter(found).map(|machine| ObjectRef::from_obj(machine.as_ref()))
             }
@@ -76,7 +76,7 @@ fn without_host(
         let (machines, hostless) = (machines.clone(), Arc::clone(&hostless));
         async move {
             let (namespace, name) = (machine.namespace().unwrap_or_default(), machine.name_any());
-            // What it was is told, too, and what is gone.
+            // The stream also has previous states and deletions.
             let now = machines.peek(&namespace, &name).await.ok().flatten();
             hostless.note(&namespace, &name, now.as_deref()).then(|| run::reference(&namespace, &name))
         }
@@ -95,7 +95,7 @@ fn of_hosts(
             let (hosts, hostless) = (hosts.clone(), Arc::clone(&hostless));
             async move {
                 let (namespace, name) = (host.namespace().unwrap_or_default(), host.name_any());
-                // What it was is told, too. One that has just been claimed is of no use to others.
+                // The stream also has previous states. A host that has just been claimed cannot be claimed by others.
                 let now = hosts.peek(&namespace, &name).await.ok().flatten();
                 let is_free = now.is_some_and(|now| Obstacle::of(&now).is_none());
                 let others = hostless.concerned(&namespace, &name, is_free);
@@ -111,7 +111,7 @@ fn holder(host: &Host) -> Option<String> {
     host.spec.claim.as_ref().map(|claim| claim.machine_name.clone())
 }
 
-/// All of a Host that a HostMachine looks at.
+/// The fields of a Host that a HostMachine reads.
 pub(super) fn host_facts(host: &Host) -> impl PartialEq + Send + 'static + use<> {
     let answers = (crate::host::is_reachable(host), crate::host::is_usable(host));
     let addresses = host.status.as_ref().map(|status| status.addresses.clone());

@@ -1,4 +1,4 @@
-//! What a HostMachineTemplate is looked at with. Reads only.
+//! What a reconcile of a HostMachineTemplate reads. No writes.
 
 use capstan_api::core::Cluster;
 use capstan_api::infrastructure::{HostCluster, HostMachineTemplate};

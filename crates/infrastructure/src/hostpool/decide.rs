@@ -16,11 +16,11 @@ use crate::names::POOL_LABEL;
 use crate::names::host::FINALIZER;
 use machines::Progress;
 
-/// Another look, in case an event was missed.
+/// Resync, in case an event was missed.
 const RESYNC: Duration = Duration::from_secs(60);
-/// Another look when machines cannot be made: no event tells of a bridge or of room on the disk.
+/// Resync if machines cannot be created: no event reports a bridge or free space on the disk.
 pub(super) const IN_TROUBLE: Duration = Duration::from_secs(10);
-/// Another look at machines that boot.
+/// Resync while machines boot.
 const BOOTING: Duration = Duration::from_secs(1);
 
 /// The changes that give the pool its desired hosts.
@@ -152,7 +152,7 @@ fn host(pool: &HostPool, number: usize, name: &str) -> Host {
 fn dress(pool: &HostPool, host: &mut Host) {
     let metadata = pool.spec.metadata.clone().unwrap_or_default();
     host.labels_mut().extend(metadata.labels);
-    // Whoever looks after the pool looks after its hosts.
+    // The manager of the pool also manages its hosts.
     if let Some(filter) = pool.labels().get(WATCH_FILTER) {
         host.labels_mut().insert(WATCH_FILTER.to_owned(), filter.clone());
     }
@@ -208,7 +208,7 @@ pub(super) fn may_go(pool: &HostPool, hosts: &[Arc<Host>], progress: &Progress) 
         && *progress == Progress::default()
 }
 
-/// When to look at the pool again.
+/// When to reconcile the pool again.
 pub(super) fn again(progress: &Progress) -> Duration {
     match (progress.starting.is_empty(), progress.is_in_trouble()) {
         (false, _) => BOOTING,

@@ -1,4 +1,4 @@
-//! What a HostPool is looked at with. Reads only.
+//! What a reconcile of a HostPool reads. No writes.
 
 use capstan_api::core::Cluster;
 use capstan_api::infrastructure::Host;
@@ -12,7 +12,7 @@ use super::decide::machines::PUBLIC_KEY;
 use super::move_guard::Clusters;
 use crate::context::Infrastructure;
 
-/// How it stands with the Clusters of the namespace.
+/// State of the Clusters of the namespace.
 pub(super) async fn clusters(infrastructure: &Infrastructure, namespace: &str) -> Result<Clusters> {
     let clusters = infrastructure.caches.of::<Cluster>().in_namespace(namespace).await?;
     Ok(match clusters.is_empty() {

@@ -9,7 +9,7 @@ use kube::{Resource as _, ResourceExt as _};
 
 use crate::context::Infrastructure;
 
-/// The pools of Hosts that have come, changed or gone.
+/// The pools of Hosts that were created, changed or deleted.
 pub(super) fn all(infrastructure: &Infrastructure) -> BoxStream<'static, ObjectRef<HostPool>> {
     infrastructure
         .caches

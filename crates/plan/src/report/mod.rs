@@ -24,6 +24,9 @@ pub struct Report {
     /// Results of the probes. Those without a result are omitted.
     pub probes: Vec<ProbeResult>,
 
+    /// What was found changed on the machine since its plan was applied, the newest first.
+    pub drift: Vec<Drift>,
+
     /// Facts about the machine.
     pub facts: Option<Facts>,
 
@@ -228,6 +231,32 @@ pub struct ProbeResult {
     /// Since when it has this result.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "crate::time::option")]
     pub since: Option<Timestamp>,
+}
+
+/// Something that a step has put on the machine and that was found changed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Drift {
+    /// Name of the step.
+    pub step: StepName,
+
+    /// What was found, for users.
+    pub found: String,
+
+    /// When it was found.
+    #[serde(with = "crate::time")]
+    pub since: Timestamp,
+
+    /// When it was as the plan says again. None while it is not.
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "crate::time::option")]
+    pub repaired: Option<Timestamp>,
+
+    /// Why it is not repaired, or what was done, for users.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+
+    /// How often it was found since the agent was started.
+    pub times: u32,
 }
 
 /// The changes of the agent on a machine that a reset undoes.

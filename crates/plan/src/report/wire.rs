@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Excerpt, Facts, HostileReport, Ledger, LedgerItem, Phase, ProbeResult, Progress, Report, Standing,
+    Drift, Excerpt, Facts, HostileReport, Ledger, LedgerItem, Phase, ProbeResult, Progress, Report, Standing,
     StepOutput, StepProgress,
 };
 use crate::{KeyId, PlanId, limits};
@@ -28,6 +28,8 @@ pub(super) struct Status {
     attempts: Option<u32>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     probes: Vec<ProbeResult>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    drift: Vec<Drift>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     facts: Option<Facts>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -54,6 +56,7 @@ impl From<Report> for Status {
             output: StepOutput::default(),
             attempts: None,
             probes: report.probes.into_iter().take(limits::PROBES).map(probe).collect(),
+            drift: report.drift.into_iter().take(limits::DRIFT_ITEMS).map(drift).collect(),
             facts: report.facts.map(facts).filter(|facts| *facts != Facts::default()),
             ledger: report.ledger.map(ledger),
             plan_key: report.plan_key,
@@ -109,6 +112,7 @@ impl TryFrom<Status> for Report {
             standing,
             applied: status.applied,
             probes: status.probes,
+            drift: status.drift,
             facts: status.facts,
             ledger: status.ledger,
             plan_key: status.plan_key,
@@ -142,6 +146,15 @@ fn excerpt(excerpt: Excerpt) -> Option<Excerpt> {
 
 fn probe(probe: ProbeResult) -> ProbeResult {
     ProbeResult { message: text(probe.message, 1024), ..probe }
+}
+
+fn drift(drift: Drift) -> Drift {
+    Drift {
+        found: text(Some(drift.found), 512).unwrap_or_default(),
+        message: text(drift.message, 1024),
+        times: drift.times.min(i32::MAX as u32),
+        ..drift
+    }
 }
 
 fn ledger(ledger: Ledger) -> Ledger {

@@ -8,6 +8,8 @@ pub const STEPS: usize = 1000;
 pub const PROBES: usize = 32;
 /// Items of the ledger in a report.
 pub const LEDGER_ITEMS: usize = 64;
+/// Items of drift in a report.
+pub const DRIFT_ITEMS: usize = 16;
 /// Words of a command.
 pub const WORDS: usize = 256;
 /// Bytes of one word of a command, and of the value of an environment variable.

@@ -16,6 +16,6 @@ pub use check::PlanError;
 pub use command::{Argv, ArgvError, Command, EnvVar, Undo};
 pub use limits::Limit;
 pub use plan::{ApiVersion, MachinePlan, PlanKind};
-pub use step::{Action, Check, Directory, File, Repeat, Retry, Step};
+pub use step::{Action, Check, Directory, File, OnDrift, Repeat, Retry, Step};
 pub use target::{HttpUrl, Probe, Target, UrlError};
 pub use unit::{Gate, Stop, Unit};

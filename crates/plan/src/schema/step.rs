@@ -26,6 +26,11 @@ pub struct Step {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub inputs: Vec<StepName>,
 
+    /// What is done about what the step has put on the machine when it is found changed. For files, folders, artifacts
+    /// and units. It is not an input of the step.
+    #[serde(default, skip_serializing_if = "is_repaired")]
+    pub on_drift: OnDrift,
+
     /// The action.
     pub action: Action,
 }
@@ -39,6 +44,7 @@ impl Step {
             repeat: Repeat::UntilSuccess,
             retry: None,
             inputs: Vec::new(),
+            on_drift: OnDrift::default(),
             action,
         }
     }
@@ -68,6 +74,22 @@ pub enum Repeat {
     Always,
     /// Until it has succeeded with its inputs, and again when they change.
     UntilSuccess,
+}
+
+/// What is done about drift: something that a step has put on the machine is not there any more, or is another.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum OnDrift {
+    /// It is made again, and reported. What restarts a unit for that is limited in number and waits for gates.
+    #[default]
+    Repair,
+    /// It is reported, and left as it is; also by later plans in which the step has the same inputs.
+    Report,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
+const fn is_repaired(policy: &OnDrift) -> bool {
+    matches!(policy, OnDrift::Repair)
 }
 
 /// Number of attempts, and the exponential backoff between them.

@@ -31,7 +31,12 @@ pub struct Unit {
 impl Unit {
     /// Path of its file.
     pub fn path(&self) -> MachinePath {
-        MachinePath::new(format!("{FOLDER}/{}", self.name)).expect("a unit name is a plain part of a path")
+        Self::path_of(&self.name)
+    }
+
+    /// Path of the file of the unit with this name.
+    pub fn path_of(name: &UnitName) -> MachinePath {
+        MachinePath::new(format!("{FOLDER}/{name}")).expect("a unit name is a plain part of a path")
     }
 }
 

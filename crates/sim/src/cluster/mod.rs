@@ -26,7 +26,7 @@ use tokio::sync::Mutex;
 use crate::task::Task;
 use crate::vm::state::{K3sRole, Membership, State};
 use running::Running;
-use token::Door;
+use token::JoinTokens;
 
 pub use etcd::SimulatedEtcd;
 
@@ -57,7 +57,7 @@ struct Cluster {
     /// Servers whose k3s runs in this process.
     up: BTreeSet<String>,
     /// What each of them asks of those who join.
-    doors: BTreeMap<String, Door>,
+    join_tokens: BTreeMap<String, JoinTokens>,
     running: Option<Running>,
     /// Answers for etcd while the API server runs.
     etcd: Option<Task>,
@@ -103,8 +103,8 @@ impl Clusters {
             _ => {}
         }
         // Any of them may be the one that is asked.
-        let others = cluster.doors.iter().filter(|(name, _)| **name != start.node.name);
-        others.map(|(_, door)| door).try_for_each(|door| door.admits(&start))?;
+        let others = cluster.join_tokens.iter().filter(|(name, _)| **name != start.node.name);
+        others.map(|(_, tokens)| tokens).try_for_each(|tokens| tokens.admits(&start))?;
         if cluster.running.is_none() && !(is_server && (start.is_init || is_member)) {
             return Err(refused(start.port));
         }
@@ -120,9 +120,9 @@ impl Clusters {
         }
         let Some(running) = &cluster.running else { return Err(refused(start.port)) };
         running.register(&start.node, start.kind).await?;
-        if let Some(door) = Door::of(&start).filter(|_| is_server) {
+        if let Some(tokens) = JoinTokens::of(&start).filter(|_| is_server) {
             cluster.up.insert(start.node.name.clone());
-            cluster.doors.insert(start.node.name.clone(), door);
+            cluster.join_tokens.insert(start.node.name.clone(), tokens);
             tell_etcd(&cluster).await;
         }
         Ok(Membership { port: start.port, node: start.node.name, kind: start.kind })
@@ -137,8 +137,8 @@ impl Clusters {
         let shared = self.cluster(start.port);
         let mut cluster = shared.lock().await;
         self.serve(&shared, &mut cluster, &start).await?;
-        let door = Door::of(&start);
-        cluster.doors.extend(door.map(|door| (start.node.name.clone(), door)));
+        let tokens = JoinTokens::of(&start);
+        cluster.join_tokens.extend(tokens.map(|tokens| (start.node.name.clone(), tokens)));
         cluster.up.insert(start.node.name);
         tell_etcd(&cluster).await;
         Ok(())
@@ -172,7 +172,7 @@ impl Clusters {
             return;
         }
         cluster.up.remove(&membership.node);
-        cluster.doors.remove(&membership.node);
+        cluster.join_tokens.remove(&membership.node);
         let folder = self.folder.join(membership.port.to_string());
         if for_good && let Some(record) = &mut cluster.record {
             record.servers.remove(&membership.node);

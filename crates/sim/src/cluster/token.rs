@@ -43,16 +43,16 @@ impl JoinToken {
     }
 }
 
-/// What a server that runs asks of those who join.
+/// The tokens with which machines join a server that runs.
 #[derive(Clone, Debug)]
-pub(super) struct Door {
+pub(super) struct JoinTokens {
     /// Digest of its CA.
     ca: String,
     /// Digest of the password of workers.
     workers: String,
 }
 
-impl Door {
+impl JoinTokens {
     /// That of a server which starts; none for a worker.
     pub(super) fn of(start: &Start) -> Option<Self> {
         let ca = Digest::of(start.authorities.as_ref()?.server_ca.as_bytes()).to_string();
@@ -132,9 +132,9 @@ mod tests {
 
     #[test]
     fn workers_are_let_in_with_their_own_token_only() {
-        let shared = Door::of(&start(K3sRole::Server, "s", None)).expect("a server");
-        let separate = Door::of(&start(K3sRole::Server, "s", Some("w"))).expect("a server");
-        assert!(Door::of(&start(K3sRole::Agent, "s", None)).is_none());
+        let shared = JoinTokens::of(&start(K3sRole::Server, "s", None)).expect("a server");
+        let separate = JoinTokens::of(&start(K3sRole::Server, "s", Some("w"))).expect("a server");
+        assert!(JoinTokens::of(&start(K3sRole::Agent, "s", None)).is_none());
         let (right, wrong) = (Digest::of(b"the CA").to_string(), "0".repeat(64));
         for (token, by_shared, by_separate) in [
             ("s".to_owned(), true, false),

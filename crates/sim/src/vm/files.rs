@@ -242,6 +242,15 @@ impl Files {
         Ok(())
     }
 
+    /// Whether an artifact is as it was installed.
+    pub fn is_installed(&self, artifact: &Artifact) -> bool {
+        let content = artifact.sha256.to_string().into_bytes();
+        match artifact.unpack {
+            None => self.read(artifact.path.as_str()) == Some(content.as_slice()),
+            Some(_) => self.read(&format!("{}/{DIGEST}", artifact.path)) == Some(content.as_slice()),
+        }
+    }
+
     /// Whether a program exists: as a file, or inside an installed archive.
     pub fn has_program(&self, path: &MachinePath) -> bool {
         self.read(path.as_str()).is_some()

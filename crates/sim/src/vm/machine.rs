@@ -233,6 +233,10 @@ impl Machine for VmMachine {
         self.change(|state| state.files.install(artifact))
     }
 
+    async fn is_installed(&self, artifact: &Artifact) -> Result<Option<bool>, MachineError> {
+        Ok(Some(self.vm.look(|state| state.files.is_installed(artifact))))
+    }
+
     async fn remove_tree(&self, path: &MachinePath) -> Result<(), MachineError> {
         self.change(|state| state.files.remove_tree(path))
     }

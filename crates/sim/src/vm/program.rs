@@ -93,8 +93,7 @@ impl Program {
     }
 
     fn systemctl(words: &[&str]) -> Self {
-        let words: Vec<&str> =
-            words.iter().copied().filter(|word| !word.starts_with("--property=") && *word != "--").collect();
+        let words: Vec<&str> = words.iter().copied().filter(|word| !word.starts_with("--")).collect();
         let (order, name) = match words[..] {
             ["daemon-reload"] => return Self::Systemctl(Systemctl::Reload),
             [order, name] => {

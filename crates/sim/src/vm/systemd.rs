@@ -120,5 +120,6 @@ fn not_found(name: &str) -> Said {
 fn show(unit: &Unit) -> String {
     let active = if unit.active { "active" } else { "inactive" };
     let run = if unit.runs == 0 { String::new() } else { format!("{:032x}", unit.runs) };
-    format!("ActiveState={active}\nInvocationID={run}\n")
+    let enabled = if unit.enabled { "enabled" } else { "disabled" };
+    format!("ActiveState={active}\nInvocationID={run}\nUnitFileState={enabled}\n")
 }

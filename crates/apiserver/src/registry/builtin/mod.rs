@@ -182,3 +182,38 @@ impl BuiltIn {
         columns
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::{
+        protobuf,
+        registry::{Below, Registry},
+    };
+
+    #[test]
+    fn every_built_in_kind_has_a_protobuf_form() {
+        let has_form = |api_version: &str, kind: &str| {
+            assert!(protobuf::Kind::find(api_version, kind).is_some(), "{kind} of {api_version}");
+        };
+        for resource in Registry::built_in().all() {
+            for version in &resource.versions {
+                has_form(&resource.api_version(&version.name), &resource.kind);
+                has_form(&resource.api_version(&version.name), &resource.list_kind);
+                for below in &version.below {
+                    if let Below::Asked(_, asked) = below {
+                        has_form(&asked.stored_version, &asked.kind);
+                    }
+                }
+            }
+        }
+        for kind in ["Status", "APIGroup", "APIGroupList", "APIResourceList"] {
+            has_form("v1", kind);
+        }
+        // Which has no version.
+        has_form("", "APIVersions");
+        for kind in ["PartialObjectMetadata", "PartialObjectMetadataList"] {
+            has_form("meta.k8s.io/v1", kind);
+            has_form("meta.k8s.io/v1beta1", kind);
+        }
+    }
+}

@@ -2,7 +2,8 @@
 
 use capstan_ui::model::{
     Age, ClusterPage, ClusterRow, Condition, ConditionList, Count, Event, Fact, Fleet, HandOff, HostPage,
-    HostRow, Hosts, MachinePage, PlanProgress, PlanStep, Probe, Revision, Rollout, Waiting,
+    HostRow, Hosts, LedgerLine, LedgerView, MachineChange, MachinePage, PlanProgress, PlanStep, Probe,
+    Revision, Rollout, RolloutTurn, Waiting,
 };
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
@@ -380,6 +381,7 @@ fn hostile() -> Vec<Content> {
         message: text(),
         stdout: text(),
         stderr: text(),
+        change: text(),
         ..PlanProgress::default()
     };
     vec![
@@ -410,8 +412,23 @@ fn hostile() -> Vec<Content> {
             conditions: conditions(),
             events: events(),
             rollouts: vec![Rollout {
-                deployment: text(),
+                object: text(),
+                progress: text(),
+                waits: text(),
+                turns: vec![RolloutTurn {
+                    machine: text(),
+                    turn: text(),
+                    doing: text(),
+                    ..RolloutTurn::default()
+                }],
+                changes: vec![MachineChange {
+                    machine: text(),
+                    change: text(),
+                    state: text(),
+                    ..MachineChange::default()
+                }],
                 revisions: vec![Revision { set: text(), version: text(), ..Revision::default() }],
+                ..Rollout::default()
             }],
             ..ClusterPage::default()
         })),
@@ -427,6 +444,10 @@ fn hostile() -> Vec<Content> {
             plan: Some(plan),
             probes: vec![Probe { name: text(), message: text(), ..Probe::default() }],
             facts: facts(),
+            ledger: Some(LedgerView {
+                total: 1,
+                items: vec![LedgerLine { kind: text(), name: text(), reset: text() }],
+            }),
             conditions: conditions(),
             events: events(),
             ..MachinePage::default()

@@ -1,5 +1,5 @@
-//! The state of objects as metrics: what kube-state-metrics makes of Cluster API's objects with upstream's configuration,
-//! under the same names, for the kinds that controllers of this process look after.
+//! The state of objects as metrics, for the kinds that controllers of this process reconcile. Names are those of
+//! kube-state-metrics with Cluster API's configuration.
 //!
 //! Written from memory at each scrape. Pure: objects in, text out.
 

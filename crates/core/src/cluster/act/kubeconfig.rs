@@ -18,11 +18,11 @@ use std::time::Duration;
 
 use crate::Core;
 
-/// The user brings the certificate authority as a Secret, which wakes nobody.
+/// Pause before the next reconcile while the user has not provided the Secret with the CA: it triggers no event.
 const UNTIL_THERE_IS_A_CA: Duration = Duration::from_secs(30);
 const VALID_DAYS: i64 = 365;
 
-/// Makes the Secret unless it is there, or somebody else's to make, or the endpoint is not known yet.
+/// Creates the Secret, unless it exists, another controller must create it, or the endpoint is not known yet.
 pub(in crate::cluster) async fn ensure(core: &Core, cluster: &Cluster) -> Result<Next> {
     let endpoint = cluster.spec.control_plane_endpoint.as_ref().filter(|endpoint| endpoint.is_valid());
     let (Some(endpoint), None) = (endpoint, &cluster.spec.control_plane_ref) else {

@@ -17,7 +17,7 @@ const NAMES: usize = 5;
 /// In case the last event of a descendant is lost.
 const UNTIL_DESCENDANTS_ARE_GONE: Duration = Duration::from_secs(5);
 
-/// What to do next, and what is told of it.
+/// The next step of the deletion, and the condition about it.
 #[derive(Debug, PartialEq, Eq)]
 pub(in crate::cluster) struct Deletion {
     pub(in crate::cluster) reason: &'static str,
@@ -80,7 +80,7 @@ pub(in crate::cluster) fn decide(cluster: &Cluster, observed: &Observed) -> Dele
     })
 }
 
-/// What to do about an object that a provider looks after; none once it is gone.
+/// The next step for an object of a provider; none once it is deleted.
 fn provider_object(
     reading: &Reading,
     kind: Option<&str>,
@@ -98,7 +98,7 @@ fn provider_object(
     }
 }
 
-/// What the Cluster owns itself and nobody has begun to delete. Machines of a control plane go with it.
+/// Objects that the Cluster owns itself and that are not being deleted yet. Machines of a control plane are deleted with it.
 fn children(cluster: &Cluster, descendants: &Descendants) -> Vec<Target> {
     let mut targets = Vec::new();
     targets.extend(doomed::<MachinePool>(cluster, &descendants.pools).map(Target::Pool));
@@ -123,7 +123,7 @@ fn doomed<'a, K: Resource<DynamicType = ()>>(
         .map(ResourceExt::name_any)
 }
 
-/// What must be gone before the control plane may go, one line for each kind.
+/// The objects that must be deleted before the control plane, one line for each kind.
 fn pending(cluster: &Cluster, descendants: &Descendants) -> Vec<String> {
     let mut lines = Vec::new();
     if cluster.spec.control_plane_ref.is_none() {

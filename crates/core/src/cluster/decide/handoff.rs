@@ -1,5 +1,5 @@
 //! The two hand-offs of a Cluster: what its infrastructure and its control plane have done is written into the
-//! Cluster, where everybody else waits for it. Pure.
+//! Cluster, where the other controllers read it. Pure.
 //!
 //! What a provider has said once stays said: the flags of `status.initialization` never go back.
 
@@ -93,7 +93,7 @@ fn missing(
     Ok(Next::After(UNTIL_IT_EXISTS))
 }
 
-/// What stands in the Cluster stays: users may set it, and others rely on it.
+/// An endpoint in the spec of the Cluster is kept: users may have set it, and other controllers rely on it.
 fn take_endpoint(cluster: &mut Cluster, object: &DynamicObject) {
     if cluster.spec.control_plane_endpoint.as_ref().is_none_or(|endpoint| !endpoint.is_valid()) {
         cluster.spec.control_plane_endpoint = external::endpoint(object);

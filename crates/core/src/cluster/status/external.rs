@@ -72,7 +72,7 @@ pub(super) fn control_plane_initialized(cluster: &Cluster, observed: &Observed) 
         if cluster.spec.topology.is_some() {
             return does_not_exist(if is_deleting(cluster) { "" } else { WAITING_FOR_TOPOLOGY });
         }
-        // Machines that stand alone: the first Node says that there is an API server to register with.
+        // Machines without a control plane object: the first Node shows that there is an API server.
         let Some(descendants) = &observed.descendants else { return Some(internal_error(TYPE)) };
         let has_node = descendants
             .control_plane_machines

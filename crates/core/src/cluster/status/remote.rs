@@ -8,7 +8,7 @@ use jiff::{SignedDuration, Timestamp};
 use crate::names::cluster::{reasons, types};
 use capstan_controller::text::rfc3339;
 
-/// Several probes may fail before anybody is told.
+/// Several probes may fail before the condition changes.
 const GRACE: SignedDuration = SignedDuration::from_secs(50);
 
 /// None while nothing new is known.

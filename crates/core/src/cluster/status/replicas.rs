@@ -28,7 +28,7 @@ fn keep_plan(counted: ClusterReplicasStatus, before: Option<ClusterReplicasStatu
     ClusterReplicasStatus { upgrade_plan, ..counted }
 }
 
-/// None if nobody can tell, so that what was last known stays.
+/// None if the number is unknown: then the last known number stays.
 fn control_plane(cluster: &Cluster, observed: &Observed) -> Option<ClusterReplicasStatus> {
     if cluster.spec.control_plane_ref.is_some() || cluster.spec.topology.is_some() {
         return Some(observed.control_plane.found().map(of_control_plane).unwrap_or_default());
@@ -49,7 +49,7 @@ fn of_control_plane(object: &DynamicObject) -> ClusterReplicasStatus {
     }
 }
 
-/// Machines that stand alone are wanted because they exist.
+/// Machines without an owner count as desired because they exist.
 fn of_machines<'a>(machines: impl Iterator<Item = &'a Machine> + Clone) -> ClusterReplicasStatus {
     let counted = |is_counted: fn(&Machine) -> bool| {
         let count = machines.clone().filter(|machine| is_counted(machine)).count();

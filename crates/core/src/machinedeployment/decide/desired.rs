@@ -1,4 +1,4 @@
-//! What a MachineSet of a MachineDeployment should look like. Pure.
+//! The desired state of a MachineSet of a MachineDeployment. Pure.
 
 use capstan_api::core::{
     MachineDeployment, MachineSet, MachineSetSpec, MachineTemplateSpec, RolloutStrategyType,
@@ -103,7 +103,7 @@ pub(crate) fn annotate(set: &mut MachineSet, key: &str, value: String) {
     set.metadata.annotations.get_or_insert_default().insert(key.to_owned(), value);
 }
 
-/// The label that tells the Machines of one MachineSet from those of another: a number for the template, and five
+/// The label that distinguishes the Machines of the MachineSets: a number for the template, and five
 /// characters. One that is adopted may be without; two of them must not get the same.
 fn unique(deployment: &MachineDeployment, basis: &Basis<'_>) -> String {
     let suffix = match basis {

@@ -1,4 +1,4 @@
-//! The arithmetic of `OnDelete`: machines are replaced when somebody deletes them, never before. Pure.
+//! The arithmetic of `OnDelete`: machines are replaced when a user deletes them, never before. Pure.
 
 use super::limits::Limits;
 use super::plan::{Plan, Set, scale_new};
@@ -42,12 +42,12 @@ mod tests {
         for (desired, new, old, expected_new, expected_old) in [
             // A new template: the old machines stay.
             (3, (0, 0), (3, 3), 0, 3),
-            // Somebody deleted one: first the old set forgets it,
+            // A user has deleted a machine: first the old set gets fewer replicas,
             (3, (0, 0), (3, 2), 0, 2),
             // then the new one fills up.
             (3, (0, 0), (2, 2), 1, 2),
             (3, (1, 1), (2, 2), 1, 2),
-            // All gone.
+            // All are deleted.
             (3, (3, 3), (0, 0), 3, 0),
             // Scaled up and down meanwhile.
             (5, (1, 1), (2, 2), 3, 2),

@@ -99,7 +99,7 @@ fn scale_old(plan: &mut Plan, limits: Limits, new: &Set, old: &[&Set], candidate
     }
     let all = || old.iter().copied().chain([new]);
     let all_replicas: i32 = all().map(|set| set.spec).sum();
-    // Machines that were asked to go and are still there. Nobody can say whether those are available ones.
+    // Machines that are being deleted. Whether they are available ones is unknown.
     let going: i32 = all().map(|set| (set.replicas - set.spec.min(plan.target(set))).max(0)).sum();
     // If new machines do not come up, taking more old ones away would only spread the trouble.
     let broken = (new.spec - new.available).max(0);
@@ -167,7 +167,7 @@ impl Budget {
 }
 
 /// If nothing moves although old machines are unavailable, takes one from their MachineSet: they are not remediated,
-/// so nobody else would.
+/// so no other controller does it.
 fn break_deadlock(plan: &mut Plan, new: &Set, old: &[&Set]) {
     let sum = |count: fn(&Set) -> i32| old.iter().map(|set| count(set)).sum::<i32>();
     let replicas = sum(|set| set.replicas);

@@ -1,4 +1,4 @@
-//! Scaling while a rollout stands still: every MachineSet keeps its share. Pure.
+//! Scaling while a rollout is paused: every MachineSet keeps its share. Pure.
 //!
 //! Growing only the new MachineSet, or shrinking only the old ones, would carry on with the rollout that was paused.
 

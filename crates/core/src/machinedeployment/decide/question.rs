@@ -14,7 +14,7 @@ use super::super::names::MAX_REPLICAS;
 use super::limits::Limits;
 use crate::runtime::patches::{PatchError, applied};
 
-/// Where everything stands that counts.
+/// The state that the answer depends on.
 const TEMPLATE: &str = "/spec/template/spec";
 
 /// Fields of a Machine's spec that are compared. The others never change, are the templates' matter, or are handed down

@@ -32,7 +32,7 @@ impl Received {
         Self { all, uncounted: crate::machineset::status::whole(uncounted) }
     }
 
-    /// For the annotation that tells the new MachineSet which Machines are counted.
+    /// For the annotation of the new MachineSet that lists the Machines which are counted.
     pub(crate) fn text(&self) -> Option<String> {
         let names: Vec<&str> = self.all.iter().map(String::as_str).collect();
         (!names.is_empty()).then(|| names.join(","))

@@ -82,7 +82,7 @@ pub(in crate::machinedeployment) fn refused(
     error: CallError,
 ) -> Error {
     match error {
-        // The user's to change, and told where the user looks.
+        // Only the user can change it, so the message is in a condition that users read.
         CallError::Failure(why) => Error::user(
             format!("MachineDeployment {}", deployment.name_any()),
             format!("refused by {handler}: {why}"),

@@ -240,7 +240,7 @@ impl Sets {
     }
 
     fn proportional(&self, selection: &Selection, limits: Limits, rolling: bool) -> BTreeMap<String, i32> {
-        // Measured against what they were last told, not against what they are told now.
+        // Compared with the replicas in their spec, not with the new ones.
         let machines = selection.old.iter().chain(&selection.new).map(|set| count(set, false).replicas).sum();
         let share = |set: &MachineSet| {
             let number = |key: &str| set.annotations().get(key).and_then(|value| value.parse().ok());

@@ -1,4 +1,4 @@
-//! Which MachineSet stands for the template of a MachineDeployment, and which are old. Pure.
+//! Which MachineSet has the current template of a MachineDeployment, and which are old. Pure.
 
 use capstan_api::core::{Bootstrap, MachineDeployment, MachineSet, MachineTemplateSpec};
 use capstan_api::meta::ContractVersionedObjectReference;

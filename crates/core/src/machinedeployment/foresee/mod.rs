@@ -1,7 +1,7 @@
 //! What a change of a MachineDeployment would do to its Machines, thought through to its end.
 //!
 //! Nothing is judged here: [`simulate`] calls what the controllers call, on copies of the objects, and plays the part of
-//! the machines, each of which does what it is told and is well afterwards. Only [`read`] does I/O, and writes nothing.
+//! the machines, each of which executes its change and is healthy afterwards. Only [`read`] does I/O, and writes nothing.
 
 mod simulate;
 

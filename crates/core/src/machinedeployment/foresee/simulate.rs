@@ -113,7 +113,7 @@ impl Simulation<'_> {
         self.sets.iter().find(|set| set.name_any() == name).cloned()
     }
 
-    /// Machines that were counted are told what they should become, and become it.
+    /// Machines that are counted get their new spec, and reach it.
     fn receive(&mut self, name: &str) -> bool {
         let Some(set) = self.set(name) else { return false };
         let mut progress = false;
@@ -209,7 +209,7 @@ impl Simulation<'_> {
         })
     }
 
-    /// What machines that stay were told so far, and what they would be told.
+    /// The current and the future spec of machines that stay.
     fn handed_down(&self) -> BTreeMap<String, (Machine, Machine)> {
         let desired = |sets: &[MachineSet], owned: &Machine, current: &Machine| {
             let set = sets.iter().find(|set| owners::is_controlled_by(&owned.metadata, *set))?;

@@ -1,6 +1,6 @@
-//! Somebody else's remediation: a request beside each unhealthy Machine, made from a template.
+//! External remediation: one request object for each unhealthy Machine, created from a template.
 //!
-//! The reference names a version, and is used as it stands: these kinds are not part of the contract.
+//! The reference names a version, which is used: these kinds are not part of the contract.
 
 use capstan_api::conditions::{ConditionStatus, NewCondition, set};
 use capstan_api::core::{Machine, MachineHealthCheck, RemediationTemplateReference};

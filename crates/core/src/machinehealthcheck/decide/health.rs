@@ -11,7 +11,7 @@ use std::time::Duration;
 use super::super::names::reasons;
 use crate::names::cluster::types as cluster_types;
 
-/// How long a Node may take to appear when nobody says.
+/// Default of the time that a Node may take to appear.
 const DEFAULT_STARTUP_SECONDS: i32 = 600;
 /// Conditions have whole seconds: a second later it is certain.
 const A_SECOND: SignedDuration = SignedDuration::from_secs(1);
@@ -58,7 +58,7 @@ pub fn check(
         let message = format!("Health check failed: marked for remediation via {key} annotation");
         return Health::Unhealthy { reason: reasons::HAS_REMEDIATE_ANNOTATION, message };
     }
-    // Before the cluster stands nobody is to blame, but for the machine that has to make it stand.
+    // Before the control plane is initialized, only the machine that initializes it can be unhealthy.
     let is_control_plane = machine.labels().contains_key(labels::CONTROL_PLANE);
     if (!is_true(cluster, cluster_types::CONTROL_PLANE_INITIALIZED) && !is_control_plane)
         || !is_true(cluster, shared::INFRASTRUCTURE_READY)
@@ -97,7 +97,7 @@ struct Findings {
 }
 
 impl Findings {
-    /// Something is so since `since`, and may be for `timeout_seconds`.
+    /// A state that has lasted since `since` and may last for `timeout_seconds`.
     fn lasting(
         &mut self,
         since: Timestamp,
@@ -140,7 +140,7 @@ fn node_findings(
 ) -> Findings {
     let mut findings = Findings::default();
     match node {
-        // A Node that cannot be asked for is neither gone nor late: only what the Machine says counts.
+        // A Node that cannot be read is neither deleted nor late: only the conditions of the Machine count.
         NodeSeen::Unknown(_) => {}
         NodeSeen::Gone(name) => {
             findings.reason = reasons::NODE_DELETED;

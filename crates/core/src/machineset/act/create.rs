@@ -23,7 +23,7 @@ use crate::names::events;
 const PARALLEL: usize = 8;
 
 impl MachineSetReconciler {
-    /// Makes `number` Machines, and tells of them in one event. One that fails does not keep the others from being made.
+    /// Creates `number` Machines, with one Event for all. If one fails, the others are created anyway.
     /// Gives those that were made, and what has failed.
     pub(in crate::machineset) async fn create(
         &self,

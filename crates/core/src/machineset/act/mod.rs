@@ -91,7 +91,7 @@ impl MachineSetReconciler {
         false
     }
 
-    /// Takes over those of the Machines that nobody controls.
+    /// Adopts the Machines without a controller.
     pub(super) async fn adopt(&self, set: &MachineSet, machines: &mut [Machine]) -> Result<()> {
         let api: Api<Machine> = self.core.api(&set.namespace().unwrap_or_default());
         for machine in machines.iter_mut().filter(|m| owners::controller_of(&m.metadata).is_none()) {

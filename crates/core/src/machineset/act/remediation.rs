@@ -44,7 +44,7 @@ impl MachineSetReconciler {
             false => remediation::held_up(&failures),
         };
         let mut next = Next::Changed;
-        // Told first: a Machine that is deleted already would not be found again to be told.
+        // The condition first: a Machine that is deleted could not get it afterwards.
         for name in &decision.now {
             if !failures.is_empty() {
                 self.tell(machines, name, Some(&condition)).await?;

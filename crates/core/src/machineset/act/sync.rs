@@ -16,7 +16,7 @@ use super::super::MachineSetReconciler;
 use super::super::decide::desired;
 use super::super::decide::machine::is_deleting;
 
-/// After this time clones are looked at again even if nothing was to be handed down.
+/// After this time clones are compared again, even if there was nothing to change.
 const LOOK_AGAIN: SignedDuration = SignedDuration::from_mins(10);
 
 /// Which labels and annotations were handed down to the clones of a Machine, by its UID, and when. Saves two reads
@@ -43,7 +43,7 @@ impl HandedDown {
 }
 
 impl MachineSetReconciler {
-    /// Makes all Machines, and what was cloned for them, look as the template says as far as that is possible.
+    /// Updates all Machines and their clones to the template, as far as that is possible in place.
     pub(in crate::machineset) async fn sync(&self, set: &MachineSet, machines: &mut [Machine]) -> Result<()> {
         let api: Api<Machine> = self.core.api(&set.namespace().unwrap_or_default());
         for machine in machines {

@@ -1,4 +1,4 @@
-//! What a Machine, and what is cloned for it, should look like. Pure.
+//! The desired state of a Machine and of its clones. Pure.
 
 use capstan_api::core::{Machine, MachineSet, MachineSpec};
 use capstan_api::meta::{ContractVersionedObjectReference, annotations, labels};

@@ -13,7 +13,7 @@ use super::desired;
 use super::machine::{is_annotated, is_deleting};
 use super::scale::annotation;
 
-/// One write, so that a Machine never belongs to one MachineSet and looks like a Machine of the other.
+/// One write, so that a Machine never belongs to one MachineSet and has the labels of the other.
 pub(in crate::machineset) fn hand_over_patch(
     machine: &Machine,
     from: &MachineSet,

@@ -6,7 +6,7 @@ use kube::ResourceExt as _;
 
 use crate::names::machine::types;
 
-/// Whether somebody has asked to delete it.
+/// Whether an annotation requests its deletion.
 pub(crate) fn is_deleting(machine: &Machine) -> bool {
     machine.metadata.deletion_timestamp.is_some()
 }

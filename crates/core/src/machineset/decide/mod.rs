@@ -1,4 +1,4 @@
-//! How many Machines a MachineSet makes, deletes, replaces or hands over, and what they look like. Pure.
+//! How many Machines a MachineSet creates, deletes, replaces or hands over, and their desired state. Pure.
 
 pub(crate) mod confirm;
 pub(super) mod defaults;
@@ -45,7 +45,7 @@ pub(super) fn claim(set: &mut MachineSet, cluster: &Cluster) {
     }
 }
 
-/// When to look again although nothing has changed.
+/// When to reconcile again without an event.
 pub(super) fn look_again(set: &MachineSet) -> Next {
     if is_deleting(set) {
         return Next::Changed;

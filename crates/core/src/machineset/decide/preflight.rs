@@ -1,4 +1,4 @@
-//! What must hold before a Machine is made: the control plane stands still, and versions fit together. Pure.
+//! Preflight checks before a Machine is created: the control plane is stable, and versions fit together. Pure.
 
 use capstan_api::core::{Cluster, MachineSet};
 use capstan_api::meta::StatusVersion;
@@ -11,7 +11,7 @@ use thiserror::Error;
 use super::super::names::SKIP_PREFLIGHT_CHECKS;
 use crate::external::field;
 
-/// How long to wait before looking again, should nobody tell that the control plane is done.
+/// Pause before the next check, in case no event reports that the control plane is stable.
 pub(crate) const RETRY: Duration = Duration::from_secs(15);
 
 /// Workers may be so many minor versions behind.

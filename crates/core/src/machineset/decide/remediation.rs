@@ -252,7 +252,7 @@ mod tests {
         }
     }
 
-    /// A sick Machine that Capstan looks after.
+    /// An unhealthy Machine on a Host.
     fn kept(name: &str, change: impl FnOnce(&mut Machine)) -> Machine {
         let sick = machine(name)
             .created(1)
@@ -310,7 +310,7 @@ mod tests {
                 }),
                 Some("is kept"),
             ),
-            // Nobody could heal it in place.
+            // Healing in place has failed.
             (says("WhenNeeded"), kept("a", |machine| machine.spec.bootstrap.config_ref = None), None),
         ] {
             let decision = decide(&kept_set(&annotations), None, &[machine]).expect("a test value");

@@ -27,7 +27,7 @@ pub enum Scale {
         to: String,
         /// Those that go there.
         hand_over: Vec<String>,
-        /// Unhealthy ones, which nobody wants.
+        /// Unhealthy ones, which are deleted in any case.
         delete: Vec<String>,
     },
 }

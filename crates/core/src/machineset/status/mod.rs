@@ -27,7 +27,7 @@ pub(crate) const OWNED: [&str; 7] = [
     types::DELETING,
 ];
 
-/// A Machine this young may not have been looked at yet.
+/// A Machine this young may not have been reconciled yet.
 const NOT_LOOKED_AT_YET: SignedDuration = SignedDuration::from_secs(10);
 
 /// What a reconcile has observed.

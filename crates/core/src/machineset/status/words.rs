@@ -10,7 +10,7 @@ use super::super::decide::machine::is_unhealthy;
 use crate::names::machine::reasons;
 use capstan_controller::text::listed;
 
-/// So many names are told before it is "more".
+/// Names in a message; further ones are counted.
 const MOST_NAMES: usize = 3;
 const LONG_DELETION: SignedDuration = SignedDuration::from_mins(15);
 const LONG_DRAIN: SignedDuration = SignedDuration::from_mins(5);
@@ -56,7 +56,7 @@ pub(crate) fn stale_machines(machines: &[Machine], now: Timestamp) -> String {
     text
 }
 
-/// Says which Machines are unhealthy without anybody being asked to do something; empty if none is.
+/// Names the unhealthy Machines for which no remediation is requested; empty if there are none.
 pub(crate) fn unhealthy_machines(machines: &[Machine], by: &str) -> String {
     let unhealthy: Vec<&Machine> = machines.iter().filter(|machine| is_unhealthy(machine)).collect();
     let subject = subject(&unhealthy);

@@ -9,7 +9,7 @@ use std::net::{IpAddr, Ipv4Addr, TcpListener};
 const FIRST: u16 = 20_000;
 const COUNT: u16 = 10_000;
 
-/// A port of the address `host` that nobody listens on and nobody was promised; of every address of this machine, if it
+/// A port of the address `host` on which no process listens and that no cluster has; of every address of this machine, if it
 /// is a name. Where the search begins depends on `seed`, so that
 /// clusters do not crowd.
 pub(super) fn find(host: &str, promised: &BTreeSet<i32>, seed: u64) -> Option<u16> {

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use crate::host::{is_reachable, is_usable};
 use crate::selector::HostSelectors;
 
-/// As many hosts as are told of one by one.
+/// Hosts that a message lists one by one.
 const MOST_TOLD: usize = 3;
 
 /// Requirements of a machine for its host.

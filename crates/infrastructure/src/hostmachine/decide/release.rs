@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use crate::driver::{DriverError, ResetState};
 
-/// As much of what is left as is told.
+/// Items of the rest that a message lists.
 const MOST_LEFT: usize = 20;
 
 /// What to do with a host during a release.

@@ -89,7 +89,7 @@ pub(in crate::hostpool) struct Progress {
 }
 
 impl Progress {
-    /// Whether somebody must put something right.
+    /// Whether a person must act.
     pub(in crate::hostpool) fn is_in_trouble(&self) -> bool {
         self.refused.is_some() || !self.failed.is_empty()
     }

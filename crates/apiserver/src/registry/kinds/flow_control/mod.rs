@@ -1,5 +1,4 @@
-//! FlowSchemas and PriorityLevelConfigurations. They are only stored: this server limits each client by itself
-//! (`crate::limits`), and no request is classified by them.
+//! The rules of FlowSchemas and PriorityLevelConfigurations. `crate::flow` classifies requests by them.
 
 mod level;
 mod schema;

@@ -4,9 +4,12 @@ use std::{collections::HashMap, sync::OnceLock};
 
 use serde::Deserialize;
 
+/// The message of the metadata of lists.
+pub(crate) const LIST_META: &str = "meta.v1.ListMeta";
+
 /// The type of a field.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum FieldType {
+pub(crate) enum FieldType {
     Text,
     Bytes,
     Bool,
@@ -26,7 +29,7 @@ pub(super) enum FieldType {
 
 /// What has a form of its own in JSON.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Special {
+pub(crate) enum Special {
     /// A timestamp in seconds.
     Time,
     /// A timestamp in microseconds.
@@ -42,27 +45,29 @@ pub(super) enum Special {
 
 /// A field of a message.
 #[derive(Debug)]
-pub(super) struct Field {
-    pub(super) number: u64,
+pub(crate) struct Field {
+    pub(crate) number: u64,
     /// In JSON; empty if the fields of the message are written as if they were the parent's.
-    pub(super) name: String,
-    pub(super) kind: FieldType,
-    /// Whether the zero value stands for nothing.
-    pub(super) drop_zero: bool,
+    pub(crate) name: String,
+    pub(crate) kind: FieldType,
+    /// Whether JSON does not have the zero value.
+    pub(crate) drop_zero: bool,
+    /// Whether the zero value is written where JSON has nothing.
+    pub(crate) always: bool,
 }
 
 /// All facts.
-pub(super) struct Facts {
+pub(crate) struct Facts {
     /// The message of a kind, by apiVersion and kind with a slash between, or by kind alone.
-    pub(super) kinds: HashMap<String, String>,
+    kinds: HashMap<String, String>,
     messages: HashMap<String, Vec<Field>>,
 }
 
 impl Facts {
-    pub(super) fn get() -> &'static Self {
+    pub(crate) fn get() -> &'static Self {
         static FACTS: OnceLock<Facts> = OnceLock::new();
         FACTS.get_or_init(|| {
-            Self::read(include_str!("../../data/kubernetes-protobuf.json"))
+            Self::read(include_str!("../data/kubernetes-protobuf.json"))
                 .unwrap_or_else(|| unreachable!("a vendored file, read by every test"))
         })
     }
@@ -84,18 +89,55 @@ impl Facts {
                 Row::Flagged(number, name, kind, flags) => (number, name, kind, flags),
                 Row::Plain(number, name, kind) => (number, name, kind, String::new()),
             };
-            Some(Field { number, name, kind: kind_of(&kind)?, drop_zero: flags == "z" })
+            let (drop_zero, always) = (flags.contains('z'), flags.contains('v'));
+            Some(Field { number, name, kind: kind_of(&kind)?, drop_zero, always })
         };
         let File { kinds, messages } = serde_json::from_str(text).ok()?;
         let messages = messages
             .into_iter()
             .map(|(name, rows)| Some((name, rows.into_iter().map(field).collect::<Option<Vec<_>>>()?)))
             .collect::<Option<_>>()?;
-        Some(Self { kinds, messages })
+        let mut facts = Self { kinds, messages };
+        facts.add_lists();
+        Some(facts)
+    }
+
+    /// Every kind with an `apiVersion` has a kind of lists, all of which are built alike.
+    fn add_lists(&mut self) {
+        let kinds: Vec<(String, String)> =
+            self.kinds.iter().map(|(kind, message)| (kind.clone(), message.clone())).collect();
+        for (kind, message) in kinds.into_iter().filter(|(kind, _)| kind.contains('/')) {
+            let list = format!("{message}List");
+            self.kinds.entry(format!("{kind}List")).or_insert_with(|| list.clone());
+            self.messages.entry(list).or_insert_with(|| {
+                let field = |number, name: &str, kind, always| Field {
+                    number,
+                    name: name.to_owned(),
+                    kind,
+                    drop_zero: false,
+                    always,
+                };
+                let metadata = FieldType::Message(LIST_META.to_owned());
+                let items = FieldType::List(Box::new(FieldType::Message(message)));
+                vec![field(1, "metadata", metadata, true), field(2, "items", items, false)]
+            });
+        }
+    }
+
+    /// The message of a kind, if facts about it are known.
+    pub(crate) fn message(&self, api_version: &str, kind: &str) -> Option<&str> {
+        let message = self.kinds.get(&format!("{api_version}/{kind}")).or_else(|| self.kinds.get(kind));
+        message.map(String::as_str)
+    }
+
+    /// All kinds with their messages.
+    #[cfg(test)]
+    pub(crate) fn kinds(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.kinds.iter().map(|(kind, message)| (kind.as_str(), message.as_str()))
     }
 
     /// The fields of a message.
-    pub(super) fn fields(&self, message: &str) -> &[Field] {
+    pub(crate) fn fields(&self, message: &str) -> &[Field] {
         self.messages.get(message).map_or(&[], Vec::as_slice)
     }
 }
@@ -135,27 +177,6 @@ fn kind_of(text: &str) -> Option<FieldType> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::registry::{Below, Registry};
-
-    #[test]
-    fn every_built_in_kind_has_a_message() {
-        let (facts, registry) = (Facts::get(), Registry::built_in());
-        let mut kinds = Vec::new();
-        for resource in registry.all() {
-            for version in &resource.versions {
-                kinds.push(format!("{}/{}", resource.api_version(&version.name), resource.kind));
-                for below in &version.below {
-                    if let Below::Asked(_, asked) = below {
-                        kinds.push(format!("{}/{}", asked.stored_version, asked.kind));
-                    }
-                }
-            }
-        }
-        for kind in kinds {
-            let message = facts.kinds.get(&kind).unwrap_or_else(|| panic!("no message for {kind}"));
-            assert!(!facts.fields(message).is_empty(), "{message}");
-        }
-    }
 
     #[test]
     fn every_message_that_is_referred_to_is_there() {

@@ -1,6 +1,8 @@
 //! List responses, encoded in chunks while the client reads them. The objects are shared with the store, so that a list needs
 //! little memory however slowly the client reads it.
 
+mod protobuf;
+
 use std::sync::Arc;
 
 use bytes::{BufMut as _, Bytes, BytesMut};
@@ -38,6 +40,9 @@ pub(crate) async fn list(
     }
     let size: usize = items.iter().map(|stored| stored.json.len()).sum();
     let now = call.plane.now();
+    if output.format == Format::Protobuf {
+        return protobuf::list(call, &metadata, output.form, shown(call, items).await?).await;
+    }
     let envelope = envelope(call, &metadata, output.form, include, now);
     let shown = Items {
         call: call.clone(),
@@ -65,7 +70,7 @@ pub(crate) async fn list(
     if chunks.ended {
         return Ok(respond::bytes(StatusCode::OK, "application/json", first));
     }
-    Ok(respond::stream(futures::stream::iter(std::iter::once(first).chain(chunks))))
+    Ok(respond::stream("application/json", futures::stream::iter(std::iter::once(first).chain(chunks))))
 }
 
 /// The list with an empty `items`, which is its last field.

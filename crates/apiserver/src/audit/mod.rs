@@ -1,30 +1,36 @@
-//! The audit log: who asked for what, and what came of it; never what was in it, unless an audit annotation of a
-//! ValidatingAdmissionPolicy says so. One line of JSON for each request in the form of
-//! `audit.k8s.io/v1`, level Metadata; a watch has two, when it begins and when it ends.
+//! The audit log: who asked for what, and what came of it. One line of JSON for each request in the form of `audit.k8s.io/v1`,
+//! level Metadata; a watch has two, when it begins and when it ends. An audit policy ([`policy`]) changes that. What is in
+//! objects is never recorded, unless the policy asks for it or an audit annotation of a ValidatingAdmissionPolicy says so.
 //!
 //! Lines go through a bounded queue to a thread that writes them. Requests wait while it is full, so that nobody gets rid of
 //! traces by making many; only if the file itself cannot be written are lines lost, which is logged.
+
+mod objects;
 
 use std::{
     collections::BTreeMap,
     io,
     path::Path,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, OnceLock, PoisonError},
     thread,
 };
 
+use bytes::Bytes;
 use capstan_files::{RotatingFile, Rotation};
-use http::header::USER_AGENT;
+use http::{Response, header::USER_AGENT};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
 use crate::{
-    auth::User,
+    audit_policy::{AuditPolicy, Decision, Level, Stage},
+    auth::{User, rule::Access},
     options::Clock,
-    request::{Head, Query, RequestInfo},
+    request::{Head, Query, RequestInfo, body::media_type},
+    response_body::Body,
     sender::Sender,
 };
+use objects::Recorded;
 
 /// Eleven files of 100 MB: weeks of a settled fleet. A client that floods the log replaces its oldest lines.
 const ROTATION: Rotation = Rotation { bytes: 100_000_000, files: 10 };
@@ -55,18 +61,47 @@ const NAMED: [&str; 4] = ["continue", "fieldSelector", "labelSelector", "orphanD
 
 /// The log, open.
 pub(crate) struct Audit {
+    policy: Option<AuditPolicy>,
     lines: Mutex<Option<mpsc::Sender<String>>>,
     thread: Mutex<Option<thread::JoinHandle<()>>>,
 }
 
 impl Audit {
     /// Opens the file, which only its owner may read, to write at its end.
-    pub(crate) fn open(path: &Path) -> io::Result<Self> {
+    pub(crate) fn open(path: &Path, policy: Option<AuditPolicy>) -> io::Result<Self> {
         let file = RotatingFile::open(path, 0o600, ROTATION)?;
         let (lines, queue) = mpsc::channel(QUEUE);
         let thread =
             thread::Builder::new().name("apiserver-audit".to_owned()).spawn(move || write(queue, file))?;
-        Ok(Self { lines: Mutex::new(Some(lines)), thread: Mutex::new(Some(thread)) })
+        Ok(Self { policy, lines: Mutex::new(Some(lines)), thread: Mutex::new(Some(thread)) })
+    }
+
+    /// What is recorded of a request; nothing if the policy says so.
+    pub(crate) fn entry(
+        &self,
+        id: &str,
+        sender: &Sender,
+        acting: Option<&User>,
+        head: &Head,
+        now: Timestamp,
+    ) -> Option<Entry> {
+        let decision = self.decide(&sender.user, head);
+        (decision.level > Level::None).then(|| Entry::new(id, decision, sender, acting, head, now))
+    }
+
+    /// Without a policy, one line for each request, without bodies.
+    fn decide(&self, user: &User, head: &Head) -> Decision {
+        let Some(policy) = &self.policy else {
+            let omitted = vec![Stage::RequestReceived];
+            return Decision { level: Level::Metadata, omitted, omit_managed_fields: false };
+        };
+        match &head.info {
+            Some(RequestInfo::Resource(request)) => policy.decide(user, &request.access()),
+            Some(RequestInfo::Other) | None => {
+                let verb = head.parts.method.as_str().to_lowercase();
+                policy.decide(user, &Access::Path { verb: &verb, path: head.parts.uri.path() })
+            }
+        }
     }
 
     fn queue(&self) -> Option<mpsc::Sender<String>> {
@@ -121,14 +156,28 @@ fn write(mut queue: mpsc::Receiver<String>, mut file: RotatingFile) {
 #[derive(Clone)]
 pub(crate) struct Entry {
     event: Value,
+    decision: Decision,
+    /// Whether it is about a resource. Bodies of other requests are not objects, and may be keys or a backup.
+    is_resource: bool,
+    /// Of the body of the request.
+    media_type: String,
+    /// The body of the request, if it is to be recorded.
+    body: Arc<OnceLock<Bytes>>,
 }
 
 impl Entry {
     /// What can be said when a request comes in.
-    pub(crate) fn new(id: &str, sender: &Sender, acting: Option<&User>, head: &Head, now: Timestamp) -> Self {
+    fn new(
+        id: &str,
+        decision: Decision,
+        sender: &Sender,
+        acting: Option<&User>,
+        head: &Head,
+        now: Timestamp,
+    ) -> Self {
         let Head { parts, query, info } = head;
         let mut event = json!({
-            "kind": "Event", "apiVersion": "audit.k8s.io/v1", "level": "Metadata", "auditID": id, "stage": "",
+            "kind": "Event", "apiVersion": "audit.k8s.io/v1", "level": decision.level.as_str(), "auditID": id, "stage": "",
             "requestURI": uri(parts.uri.path(), query), "verb": parts.method.as_str().to_lowercase(), "user": sender.user.info(),
         });
         if let Some(acting) = acting.filter(|acting| **acting != sender.user) {
@@ -155,23 +204,70 @@ impl Entry {
                 said.map(|(field, text)| (field.to_owned(), Value::from(cut(text)))).collect();
         }
         event["requestReceivedTimestamp"] = micro(now).into();
-        Self { event }
+        let is_resource = matches!(info, Some(RequestInfo::Resource(_)));
+        let media_type = media_type(&parts.headers).to_owned();
+        Self { event, decision, is_resource, media_type, body: Arc::default() }
+    }
+
+    /// Where to put the body of the request, if it is to be recorded.
+    pub(crate) fn body(&self) -> Option<Arc<OnceLock<Bytes>>> {
+        (self.is_resource && self.decision.level >= Level::Request).then(|| Arc::clone(&self.body))
+    }
+
+    /// Notes that the request has come in.
+    pub(crate) async fn received(&self, audit: &Audit) {
+        self.note(audit, Stage::RequestReceived, |event| {
+            event["stageTimestamp"] = event["requestReceivedTimestamp"].clone();
+        })
+        .await;
+    }
+
+    /// Adds the bodies that the policy asks for. Watches have no object in their response.
+    pub(crate) async fn add_objects(&mut self, response: Response<Body>, watching: bool) -> Response<Body> {
+        let omit = self.decision.omit_managed_fields;
+        if let Some(bytes) = self.body.get() {
+            let recorded = objects::recorded(&self.media_type, bytes, omit);
+            self.add_object("requestObject", recorded);
+        }
+        if !self.is_resource || watching || self.decision.level < Level::RequestResponse {
+            return response;
+        }
+        let (response, recorded) = objects::of_response(response, omit).await;
+        self.add_object("responseObject", recorded);
+        response
+    }
+
+    fn add_object(&mut self, field: &str, recorded: Recorded) {
+        match recorded {
+            Recorded::Nothing => {}
+            Recorded::Object(object) => self.event[field] = object,
+            // The annotation that kube-apiserver has for it.
+            Recorded::TooLarge => self.event["annotations"]["audit.k8s.io/truncated"] = "true".into(),
+        }
     }
 
     /// Adds what policies note: the only content of objects in the log, and only as a policy says.
     pub(crate) fn annotate(&mut self, annotations: &BTreeMap<String, String>) {
-        if !annotations.is_empty() {
-            self.event["annotations"] = json!(annotations);
+        for (key, value) in annotations {
+            self.event["annotations"][key] = value.as_str().into();
         }
     }
 
-    /// The line for a stage.
-    fn line(&self, stage: &str, code: u16, now: Timestamp) -> String {
+    /// The line for a stage, unless the policy omits it.
+    fn line(&self, stage: Stage, complete: impl FnOnce(&mut Value)) -> Option<String> {
+        if self.decision.omitted.contains(&stage) {
+            return None;
+        }
         let mut event = self.event.clone();
-        event["stage"] = stage.into();
-        event["responseStatus"] = json!({"metadata": {}, "code": code});
-        event["stageTimestamp"] = micro(now).into();
-        format!("{event}\n")
+        event["stage"] = stage.as_str().into();
+        complete(&mut event);
+        Some(format!("{event}\n"))
+    }
+
+    async fn note(&self, audit: &Audit, stage: Stage, complete: impl FnOnce(&mut Value)) {
+        if let Some(line) = self.line(stage, complete) {
+            audit.note(line).await;
+        }
     }
 
     /// Notes that the request has been answered, or that a watch has begun; what it gives says that it has ended.
@@ -182,8 +278,8 @@ impl Entry {
         code: u16,
         watching: bool,
     ) -> Option<Ending> {
-        let stage = if watching { "ResponseStarted" } else { "ResponseComplete" };
-        audit.note(self.line(stage, code, clock())).await;
+        let stage = if watching { Stage::ResponseStarted } else { Stage::ResponseComplete };
+        self.note(audit, stage, status(code, clock())).await;
         watching.then(|| Ending { clock: Arc::clone(clock), audit: Arc::clone(audit), entry: self, code })
     }
 }
@@ -198,7 +294,18 @@ pub(crate) struct Ending {
 
 impl Drop for Ending {
     fn drop(&mut self) {
-        self.audit.note_later(self.entry.line("ResponseComplete", self.code, (self.clock)()));
+        let line = self.entry.line(Stage::ResponseComplete, status(self.code, (self.clock)()));
+        if let Some(line) = line {
+            self.audit.note_later(line);
+        }
+    }
+}
+
+/// Says what the response was.
+fn status(code: u16, now: Timestamp) -> impl FnOnce(&mut Value) {
+    move |event| {
+        event["responseStatus"] = json!({"metadata": {}, "code": code});
+        event["stageTimestamp"] = micro(now).into();
     }
 }
 
@@ -245,7 +352,7 @@ mod tests {
     #[tokio::test]
     async fn whoever_makes_many_requests_waits_for_their_traces() {
         let (lines, mut queue) = mpsc::channel(1);
-        let audit = Audit { lines: Mutex::new(Some(lines)), thread: Mutex::new(None) };
+        let audit = Audit { policy: None, lines: Mutex::new(Some(lines)), thread: Mutex::new(None) };
         audit.note("1".to_owned()).await;
         let mut second = Box::pin(audit.note("2".to_owned()));
         assert!((&mut second).now_or_never().is_none());

@@ -3,10 +3,10 @@
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::{
-    DEEPEST, Decoded,
-    facts::{Facts, Special},
-    text, value as any,
+use super::{Decoded, text, value as any};
+use crate::{
+    DEEPEST, duration,
+    facts::{Facts, FieldType, Special},
     wire::{Fields, Malformed, Wire},
 };
 
@@ -16,14 +16,16 @@ pub(super) fn value(facts: &Facts, special: &Special, bytes: &[u8], depth: usize
         return Err(Malformed);
     }
     match special {
-        Special::Time => Ok(time(bytes)?.map_or(Value::Null, |at| crate::object::time(at).into())),
+        Special::Time => {
+            Ok(time(bytes)?.map_or(Value::Null, |at| at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string().into()))
+        }
         Special::MicroTime => {
             let micros = |at: Timestamp| at.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string();
             Ok(time(bytes)?.map_or(Value::Null, |at| micros(at).into()))
         }
         Special::Duration => {
             let nanoseconds = numbers(bytes, [1])?[0];
-            Ok(duration(nanoseconds).into())
+            Ok(duration::written(nanoseconds).into())
         }
         Special::Raw => match first_bytes(bytes)? {
             [] => Ok(Value::Null),
@@ -69,34 +71,6 @@ fn time(bytes: &[u8]) -> Decoded<Option<Timestamp>> {
     Timestamp::new(seconds, nanoseconds).map(Some).map_err(|_| Malformed)
 }
 
-/// As Go prints it.
-fn duration(nanoseconds: i64) -> String {
-    let sign = if nanoseconds < 0 { "-" } else { "" };
-    let total = nanoseconds.unsigned_abs();
-    let fraction = |value: u64, unit: u64, name: &str| {
-        let digits = format!("{:0width$}", value % unit, width = unit.ilog10() as usize);
-        let digits = digits.trim_end_matches('0');
-        let whole = value / unit;
-        if digits.is_empty() { format!("{whole}{name}") } else { format!("{whole}.{digits}{name}") }
-    };
-    let text = match total {
-        0 => return "0s".to_owned(),
-        1..1_000 => format!("{total}ns"),
-        1_000..1_000_000 => fraction(total, 1_000, "µs"),
-        1_000_000..1_000_000_000 => fraction(total, 1_000_000, "ms"),
-        _ => {
-            let (minutes, rest) = (total / 60_000_000_000, total % 60_000_000_000);
-            let seconds = fraction(rest, 1_000_000_000, "s");
-            match (minutes / 60, minutes % 60) {
-                (0, 0) => seconds,
-                (0, minutes) => format!("{minutes}m{seconds}"),
-                (hours, minutes) => format!("{hours}h{minutes}m{seconds}"),
-            }
-        }
-    };
-    format!("{sign}{text}")
-}
-
 fn int_or_string(bytes: &[u8]) -> Decoded<Value> {
     let [kind, number] = numbers(bytes, [1, 2])?;
     if kind == 0 {
@@ -117,7 +91,7 @@ fn one_of(facts: &Facts, message: &str, bytes: &[u8], depth: usize) -> Decoded<V
         let (number, wire) = sent?;
         let Some(field) = facts.fields(message).iter().find(|field| field.number == number) else { continue };
         match (&field.kind, any(facts, item_kind(&field.kind), wire, depth + 1)?) {
-            (super::facts::FieldType::List(_), item) => match &mut found {
+            (FieldType::List(_), item) => match &mut found {
                 Value::Array(items) => items.push(item),
                 found => *found = Value::Array(vec![item]),
             },
@@ -128,30 +102,9 @@ fn one_of(facts: &Facts, message: &str, bytes: &[u8], depth: usize) -> Decoded<V
     Ok(found)
 }
 
-fn item_kind(kind: &super::facts::FieldType) -> &super::facts::FieldType {
+fn item_kind(kind: &FieldType) -> &FieldType {
     match kind {
-        super::facts::FieldType::List(inner) => inner,
+        FieldType::List(inner) => inner,
         other => other,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn durations_are_gos() {
-        let cases: [(i64, &str); 9] = [
-            (0, "0s"),
-            (1, "1ns"),
-            (1_500, "1.5µs"),
-            (2_000_000, "2ms"),
-            (1_000_000_000, "1s"),
-            (90_500_000_000, "1m30.5s"),
-            (3_600_000_000_000, "1h0m0s"),
-            (-60_000_000_000, "-1m0s"),
-            (1_000_000_001, "1.000000001s"),
-        ];
-        for (nanoseconds, expected) in cases {
-            assert_eq!(super::duration(nanoseconds), expected);
-        }
     }
 }

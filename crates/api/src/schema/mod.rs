@@ -1,5 +1,9 @@
 //! Patterns and fragments of schemas that several kinds share.
 
+mod kubernetes;
+
+pub(crate) use kubernetes::{IntOrStringSchema, LabelSelectorSchema, QuantitySchema, TimeSchema};
+
 /// A DNS subdomain: lower case labels joined by dots.
 pub(crate) const DNS_SUBDOMAIN: &str = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$";
 

@@ -1,42 +1,55 @@
-//! Protobuf bodies of the built-in kinds, turned into the JSON they stand for. Driven by facts about the
-//! messages ([`facts`]), not by code for each of them. Clients in Go send these and know no way back; answers
-//! are JSON all the same, which every client reads.
+//! JSON from protobuf.
 
-mod facts;
 mod special;
-mod wire;
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use serde_json::{Map, Number, Value};
 
-use facts::{Facts, Field, FieldType};
-use wire::{Fields, Malformed, Wire};
+use crate::{
+    DEEPEST, MAGIC,
+    facts::{Facts, Field, FieldType},
+    wire::{self, Fields, Malformed, Wire},
+};
 
-use crate::status::{ApiError, Result};
+/// Why bytes are not an object.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DecodeError {
+    /// They are not what Kubernetes writes.
+    #[error("the body is not a protobuf object of Kubernetes")]
+    Malformed,
+    /// No facts are known about the kind.
+    #[error("{kind} of {api_version} has no protobuf form here")]
+    UnknownKind {
+        /// The `apiVersion`.
+        api_version: String,
+        /// The kind.
+        kind: String,
+    },
+}
 
-/// What every body begins with.
-const MAGIC: &[u8] = b"k8s\0";
-/// CRDs nest their schemas; nothing nests deeper than this.
-const DEEPEST: usize = 64;
+impl From<Malformed> for DecodeError {
+    fn from(_: Malformed) -> Self {
+        Self::Malformed
+    }
+}
 
-type Decoded<T> = std::result::Result<T, Malformed>;
+type Decoded<T> = Result<T, Malformed>;
 
-/// Decodes a body: an envelope that names the kind, and the object in it.
-pub(crate) fn decode(body: &[u8]) -> Result<Value> {
-    let malformed = || ApiError::bad_request("the body is not a protobuf object of Kubernetes");
-    let envelope = body.strip_prefix(MAGIC).ok_or_else(malformed)?;
-    let (api_version, kind, raw) = open(envelope).map_err(|_| malformed())?;
+/// Decodes an object in its envelope, which names the kind.
+///
+/// # Errors
+/// If it is not an object, or of an unknown kind.
+pub fn decode(body: &[u8]) -> Result<Value, DecodeError> {
+    let envelope = body.strip_prefix(MAGIC).ok_or(Malformed)?;
+    let (api_version, kind, raw) = open(envelope)?;
     let facts = Facts::get();
-    let message = facts.kinds.get(&format!("{api_version}/{kind}")).or_else(|| facts.kinds.get(&kind));
-    let message = message.ok_or_else(|| {
-        ApiError::unsupported_media_type(format!(
-            "this server does not read {kind} of {api_version} as protobuf: send application/json"
-        ))
-    })?;
+    let Some(message) = facts.message(&api_version, &kind) else {
+        return Err(DecodeError::UnknownKind { api_version, kind });
+    };
     let mut object = Map::new();
     object.insert("apiVersion".to_owned(), api_version.into());
     object.insert("kind".to_owned(), kind.into());
-    merge(facts, message, raw, &mut object, 0).map_err(|_| malformed())?;
+    merge(facts, message, raw, &mut object, 0)?;
     Ok(Value::Object(object))
 }
 

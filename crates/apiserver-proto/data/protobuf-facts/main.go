@@ -1,5 +1,5 @@
-// Prints the facts about protobuf bodies that the API server needs: for each kind it serves the message, and
-// for each message its fields with number, name in JSON, and type. See ../README.md.
+// Prints the facts about the protobuf form of objects: for each kind the message, and for each message its fields
+// with number, name in JSON, type and flags. See ../README.md.
 package main
 
 import (
@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	admissionregistration "k8s.io/api/admissionregistration/v1"
+	apidiscovery "k8s.io/api/apidiscovery/v2"
 	apps "k8s.io/api/apps/v1"
 	authentication "k8s.io/api/authentication/v1"
 	authorization "k8s.io/api/authorization/v1"
@@ -38,10 +39,14 @@ import (
 	apiregistration "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 )
 
-// Every kind a client may send, by its apiVersion.
+// Every kind that a client may send or receive, by its apiVersion. Kinds of lists follow from those of their items.
 var kinds = map[string][]any{
-	"": {meta.DeleteOptions{}},
-	"v1": {core.Namespace{}, core.Secret{}, core.ConfigMap{}, core.Event{}, core.ServiceAccount{}, core.Node{},
+	"":                       {meta.DeleteOptions{}, meta.APIVersions{}},
+	"meta.k8s.io/v1":         {meta.PartialObjectMetadata{}},
+	"meta.k8s.io/v1beta1":    {meta.PartialObjectMetadata{}},
+	"apidiscovery.k8s.io/v2": {apidiscovery.APIGroupDiscovery{}},
+	"v1": {meta.Status{}, meta.APIGroupList{}, meta.APIGroup{}, meta.APIResourceList{},
+		core.Namespace{}, core.Secret{}, core.ConfigMap{}, core.Event{}, core.ServiceAccount{}, core.Node{},
 		core.Pod{}, core.PodTemplate{}, core.Service{}, core.Endpoints{}, core.ReplicationController{},
 		core.ResourceQuota{}, core.LimitRange{}, core.ComponentStatus{}},
 	"events.k8s.io/v1":             {events.Event{}},
@@ -93,8 +98,13 @@ func name(t reflect.Type) string {
 	return strings.Join(parts[len(parts)-2:], ".") + "." + t.Name()
 }
 
+// Whether a value that is nothing is written, too: a scalar or a message that is no pointer.
+func isAlwaysWritten(t reflect.Type) bool {
+	return t.Kind() != reflect.Pointer && t.Kind() != reflect.Slice && t.Kind() != reflect.Map
+}
+
 // The type of a field: a letter for a scalar, `[x]` for a list, `{x}` for a map from texts, `=Name` for what has
-// a form of its own, a name for a message.
+// a form of its own, a name for a message. A list is nested if it is a message with one field.
 func describe(t reflect.Type, nested bool) string {
 	if s, ok := special[t]; ok {
 		if s == "OneOf" {
@@ -121,7 +131,6 @@ func describe(t reflect.Type, nested bool) string {
 			return "b"
 		}
 		if nested {
-			// A list within a list or map is a message with one field.
 			return "[[" + describe(t.Elem(), true) + "]]"
 		}
 		return "[" + describe(t.Elem(), true) + "]"
@@ -146,7 +155,8 @@ func add(t reflect.Type) {
 		if !ok || tag == "-" {
 			continue
 		}
-		number, err := strconv.Atoi(strings.Split(tag, ",")[1])
+		protobuf := strings.Split(tag, ",")
+		number, err := strconv.Atoi(protobuf[1])
 		if err != nil {
 			panic(err)
 		}
@@ -165,7 +175,12 @@ func add(t reflect.Type) {
 		if jsonName == "" && !strings.Contains(f.Tag.Get("json"), "inline") && special[t] != "OneOf" {
 			panic(fmt.Sprint(t, f.Name))
 		}
-		described := describe(f.Type, false)
+		if isAlwaysWritten(f.Type) {
+			flags += "v"
+		}
+		// A type of its own, unlike a plain list: `Verbs` of an APIResource.
+		isMessage := f.Type.Kind() == reflect.Slice && f.Type.Name() != "" && protobuf[2] != "rep"
+		described := describe(f.Type, isMessage)
 		entry := []any{number, jsonName, described}
 		if flags != "" {
 			entry = append(entry, flags)
@@ -181,6 +196,7 @@ func add(t reflect.Type) {
 
 func main() {
 	roots := map[string]string{}
+	add(reflect.TypeFor[meta.ListMeta]())
 	for version, values := range kinds {
 		for _, value := range values {
 			t := reflect.TypeOf(value)

@@ -1,85 +1,85 @@
-//! What only tells people how an object stands may wait a little, so that it is told once and not at every step.
+//! Delays status changes that only people read, so that intermediate states are not written.
 //!
-//! While a cluster is made, its objects say again and again for what they wait, and most of it is over a moment later. Nobody
-//! acts on those words: other controllers act on conditions that become true or stop being true, and on the other fields of
-//! a status. So a status that has no [news](is_news) is held back for [`Limits::patience`](crate::queue::Limits) after the last
-//! event of the object, and no longer than `longest_patience` after the first reconcile that had something to tell. The next
-//! reconcile observes the objects again and writes what is so then; nothing is kept for it, and nothing is lost with the process.
+//! While a cluster is created, its objects wait for one thing after the other, and most waits last only a moment. No
+//! controller acts on their messages: controllers act on conditions that become true or stop being true, and on the other
+//! fields of a status. So a status change that [no controller acts on](is_acted_on) is delayed for
+//! [`Limits::status_delay`](crate::queue::Limits) after the last event of the object, and no longer than `longest_status_delay`
+//! after the first reconcile that had a change. The next reconcile computes the status again. Nothing is stored for it, and nothing is lost with the process.
 //!
-//! The loop that looks at objects ([`crate::run`]) says whether there is still time, and is told that something was held
-//! back. Without such a loop everything is written at once.
+//! The reconcile loop ([`crate::run`]) decides whether a change may still be delayed, and gets the result. Without such a
+//! loop every change is written at once.
 
 use capstan_api::conditions::{Condition, ConditionStatus, types};
 use serde_json::Value;
 use std::cell::Cell;
 use std::future::Future;
 
-/// Fields of a status that say when it was written, or sum up the others in a word.
-const WORDS: [&str; 3] = ["conditions", "lastUpdated", "phase"];
+/// Fields of a status that no controller acts on: when it was written, and summaries of other fields.
+const DESCRIPTIONS: [&str; 3] = ["conditions", "lastUpdated", "phase"];
 
-/// Conditions by which one controller asks another to act: whatever they say is news.
+/// Conditions with which one controller requests an action of another one: each change of them is written at once.
 const REQUESTS: [&str; 2] = ["HealthCheckSucceeded", "OwnerRemediated"];
 
 tokio::task_local! {
-    static LOOK: Look;
+    static RECONCILE: CurrentReconcile;
 }
 
-struct Look {
+struct CurrentReconcile {
     controller: &'static str,
-    has_time: bool,
+    may_delay: bool,
     summaries: &'static [&'static str],
-    has_held: Cell<bool>,
+    has_delayed: Cell<bool>,
 }
 
-/// Runs one look of a controller, and says whether something was held back. `has_time` allows it. `summaries` are fields,
-/// fields of fields (`initialization.provisioned`) and conditions that no controller acts on.
-pub(crate) async fn during<T>(
+/// Runs one reconcile of a controller. Returns its result, and whether a status change was delayed. `may_delay` allows that.
+/// `summaries` are fields, fields of fields (`initialization.provisioned`) and conditions that no controller acts on.
+pub(crate) async fn run<T>(
     controller: &'static str,
-    has_time: bool,
+    may_delay: bool,
     summaries: &'static [&'static str],
-    look: impl Future<Output = T>,
+    reconcile: impl Future<Output = T>,
 ) -> (T, bool) {
-    let context = Look { controller, has_time, summaries, has_held: Cell::new(false) };
+    let context = CurrentReconcile { controller, may_delay, summaries, has_delayed: Cell::new(false) };
     let reconcile = async {
-        let result = look.await;
-        (result, LOOK.with(|look| look.has_held.get()))
+        let result = reconcile.await;
+        (result, RECONCILE.with(|current| current.has_delayed.get()))
     };
-    LOOK.scope(context, reconcile).await
+    RECONCILE.scope(context, reconcile).await
 }
 
-/// Whose look this is, if it is one.
+/// The controller that runs this reconcile, if it is one.
 pub(crate) fn controller() -> Option<&'static str> {
-    LOOK.try_with(|look| look.controller).ok()
+    RECONCILE.try_with(|current| current.controller).ok()
 }
 
-/// Whether there is a status to write that is held back now. If so, the loop is told that this object needs another look.
-pub(crate) fn is_held_back(before: StatusView<'_>, after: StatusView<'_>) -> bool {
+/// Whether the status has changed and the change is delayed. If so, the loop reconciles the object again in time.
+pub(crate) fn is_delayed(before: StatusView<'_>, after: StatusView<'_>) -> bool {
     let differs = before.status != after.status || before.conditions != after.conditions;
-    let held = LOOK.try_with(|look| {
-        let holds = look.has_time && differs && !is_news(before, after, look.summaries);
-        look.has_held.set(look.has_held.get() || holds);
-        holds
+    let delayed = RECONCILE.try_with(|current| {
+        let delays = current.may_delay && differs && !is_acted_on(before, after, current.summaries);
+        current.has_delayed.set(current.has_delayed.get() || delays);
+        delays
     });
-    held.unwrap_or(false)
+    delayed.unwrap_or(false)
 }
 
-/// A status as it is compared.
+/// A status, for comparison.
 #[derive(Clone, Copy)]
 pub(crate) struct StatusView<'a> {
     pub(crate) status: &'a Value,
     pub(crate) conditions: &'a [Condition],
 }
 
-/// Whether anybody acts on the difference: a condition that becomes true or stops being true, or any field that is more
-/// than words. The first description of an object is none, unless it says that the object is paused.
-fn is_news(before: StatusView<'_>, after: StatusView<'_>, summaries: &[&str]) -> bool {
+/// Whether a controller acts on the difference: on a condition that becomes true or stops being true, or on a field that is
+/// not a description. The first status of an object is not acted on, unless it says that the object is paused.
+fn is_acted_on(before: StatusView<'_>, after: StatusView<'_>, summaries: &[&str]) -> bool {
     let is_first = before.conditions.is_empty();
-    let is_word = |name: &str| {
-        WORDS.contains(&name) || summaries.contains(&name) || is_first && name == "observedGeneration"
+    let is_description = |name: &str| {
+        DESCRIPTIONS.contains(&name) || summaries.contains(&name) || is_first && name == "observedGeneration"
     };
     let fields = |view: StatusView<'_>| -> Vec<(String, Value)> {
         let fields = view.status.as_object().into_iter().flatten();
-        let acted_on = fields.filter(|(name, _)| !is_word(name));
+        let acted_on = fields.filter(|(name, _)| !is_description(name));
         acted_on
             .map(|(name, value)| (name.clone(), without(value, name, summaries)))
             .filter(|(_, value)| *value != Value::Null)
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_somebody_acts_on_is_news() {
+    fn only_what_a_controller_acts_on_is_written_at_once() {
         use ConditionStatus::{False, True, Unknown};
         let waits = [condition("Ready", False, "waits for a host")];
         let cases = [
@@ -161,12 +161,12 @@ mod tests {
             let status = json!({});
             let before = StatusView { status: &status, conditions: before };
             let after = StatusView { status: &status, conditions: &after };
-            assert_eq!(is_news(before, after, &["ScalingUp"]), expected, "{what}");
+            assert_eq!(is_acted_on(before, after, &["ScalingUp"]), expected, "{what}");
         }
     }
 
     #[test]
-    fn fields_are_news_unless_they_are_for_people() {
+    fn fields_are_acted_on_unless_they_are_descriptions() {
         let known = [condition("Ready", ConditionStatus::False, "waits")];
         let cases = [
             (json!({}), json!({"lastUpdated": "now"}), false),
@@ -183,7 +183,7 @@ mod tests {
             let (was, is) = (&before, &after);
             let view = |status| StatusView { status, conditions: &known };
             assert_eq!(
-                is_news(view(was), view(is), &["workers", "start.data"]),
+                is_acted_on(view(was), view(is), &["workers", "start.data"]),
                 expected,
                 "{before} {after}"
             );
@@ -191,26 +191,26 @@ mod tests {
         let (new, seen) = (json!({}), json!({"observedGeneration": 1}));
         let (before, after) =
             (StatusView { status: &new, conditions: &[] }, StatusView { status: &seen, conditions: &known });
-        assert!(!is_news(before, after, &[]), "a new object is described for the first time");
+        assert!(!is_acted_on(before, after, &[]), "a new object is described for the first time");
     }
 
     #[tokio::test]
-    async fn words_are_held_back_only_during_a_look_that_has_time() {
+    async fn descriptions_are_delayed_only_in_a_reconcile_that_may_delay() {
         let (empty, waits) = (json!({}), [condition("Ready", ConditionStatus::False, "waits")]);
-        let hold = || {
+        let delay = || {
             let before = StatusView { status: &empty, conditions: &[] };
-            is_held_back(before, StatusView { status: &empty, conditions: &waits })
+            is_delayed(before, StatusView { status: &empty, conditions: &waits })
         };
-        assert!(!hold(), "nobody would look again");
-        assert_eq!(during("x", true, &[], async { hold() }).await, (true, true));
-        assert_eq!(during("x", false, &[], async { hold() }).await, (false, false));
-        assert_eq!(during("x", true, &[], async {}).await, ((), false));
+        assert!(!delay(), "no loop would reconcile again");
+        assert_eq!(run("x", true, &[], async { delay() }).await, (true, true));
+        assert_eq!(run("x", false, &[], async { delay() }).await, (false, false));
+        assert_eq!(run("x", true, &[], async {}).await, ((), false));
         let same = || {
-            is_held_back(
+            is_delayed(
                 StatusView { status: &empty, conditions: &waits },
                 StatusView { status: &empty, conditions: &waits },
             )
         };
-        assert_eq!(during("x", true, &[], async { same() }).await, (false, false), "nothing is to be told");
+        assert_eq!(run("x", true, &[], async { same() }).await, (false, false), "nothing has changed");
     }
 }
