@@ -34,6 +34,7 @@ async fn what_is_planned_is_what_happens() {
     let motd = json!({"files": [{"path": "/etc/motd", "content": "hello"}]});
     user.changes(CONTROL_PLANE, &config(motd), &["live"]).await.unwrap();
     user.changes(CONTROL_PLANE, &config(json!({"settings": {"debug": true}})), &["restart"]).await.unwrap();
+    user.waits_for_a_maintenance_window(&config(json!({"settings": {"debug": false}}))).await.unwrap();
     let snapshotter = config(json!({"settings": {"snapshotter": "native"}}));
     user.changes(CONTROL_PLANE, &snapshotter, &["drain and restart"]).await.unwrap();
     let labels = json!({"spec": {"machineTemplate": {"metadata": {"labels": {"team": "a"}}}}});
@@ -52,7 +53,7 @@ async fn what_is_planned_is_what_happens() {
     // The first server is told to join the others if it ever has to start without its data.
     let three = json!({"spec": {"replicas": 3}});
     user.changes(CONTROL_PLANE, &three, &["create", "create", "live"]).await.unwrap();
-    user.changes(CONTROL_PLANE, &config(json!({"settings": {"debug": false}})), &["restart"; 3])
+    user.changes(CONTROL_PLANE, &config(json!({"settings": {"debug": true}})), &["restart"; 3])
         .await
         .unwrap();
     let banner = json!([{"path": "/etc/motd", "contentFrom": {"secret": {"name": "planted", "key": "key"}}}]);
@@ -281,6 +282,37 @@ impl User {
         self.is_calm().await?;
         ensure!(self.machines()? == before, "something was touched");
         Ok(())
+    }
+
+    /// A change waits for a maintenance window, as it was planned, and is made once there is none any more.
+    async fn waits_for_a_maintenance_window(&mut self, change: &Value) -> Result<()> {
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH)?;
+        // 1970-01-01 was a Thursday.
+        let days = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
+        let day = days[usize::try_from(now.as_secs() / 86400 + 3)? % 7];
+        let windows = json!({"spec": {"rollout": {"windows": [format!("{day} 12:00-13:00 UTC")]}}});
+        let without = self.with(CONTROL_PLANE, change);
+        let mut within = without.clone();
+        merge(&mut within, &windows);
+        let (code, plan) = self.planned(&within)?;
+        ensure!(code == 0, "{code}: {plan:#}");
+        let notes = plan["notes"].to_string();
+        ensure!(notes.contains("maintenance windows only; the next one opens at"), "{plan:#}");
+        self.apply(&within)?;
+        eventually(DEADLINE, "the machine to wait for its window", async || {
+            let configs = self.get(&["capstanconfigs", "-l", "cluster.x-k8s.io/control-plane"])?;
+            ensure!(
+                configs.to_string().contains("waits for its maintenance window, which opens at"),
+                "{configs:#}"
+            );
+            let reports = self.get(&["machinereports"])?;
+            ensure!(items(&reports).any(|report| report["status"]["phase"] == "Waiting"), "{reports:#}");
+            Ok(())
+        })
+        .await?;
+        self.apply(&without)?;
+        self.objects.insert((CONTROL_PLANE.0.to_owned(), CONTROL_PLANE.1.to_owned()), without);
+        self.is_calm().await
     }
 
     /// A template that is changed where it stands is for new machines.

@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_heard_and_the_end_is_told() {
+    fn lines_are_heard_and_the_end_is_reported() {
         let mut lines = Lines(Vec::new());
         let mut command = Command::new("sh");
         command.args(["-c", r"printf 'one\nt\377wo\r\n' >&2; echo out; exit 3"]);

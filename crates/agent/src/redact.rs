@@ -220,7 +220,7 @@ mod tests {
     proptest! {
         /// Wherever a value lies, also across a cut, no piece of it is told: the filler has no letter of it.
         #[test]
-        fn no_piece_of_a_value_is_told(
+        fn no_piece_of_a_value_is_reported(
             before in 0usize..10_000,
             between in 0usize..10_000,
             secret in "[A-Z]{4,40}",

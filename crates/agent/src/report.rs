@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_items_of_the_ledger_are_told() {
+    fn the_newest_items_of_the_ledger_are_reported() {
         let mut history = History::default();
         assert_eq!(ledger(&history.ledger), None);
         for number in 0..100 {

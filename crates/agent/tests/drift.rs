@@ -118,12 +118,12 @@ fn runs(world: &World) -> usize {
     world.state().units[APP].runs
 }
 
-fn told<'a>(drift: &'a [Drift], step: &str) -> &'a Drift {
+fn reported<'a>(drift: &'a [Drift], step: &str) -> &'a Drift {
     drift.iter().find(|drift| drift.step == name(step)).unwrap_or_else(|| panic!("{step} in {drift:?}"))
 }
 
 #[tokio::test]
-async fn at_rest_everything_is_put_right_and_told() {
+async fn at_rest_everything_is_put_right_and_reported() {
     for (case, sabotage, step, said) in SABOTAGE {
         let world = World::default();
         let mut engine = engine(&world).await;
@@ -136,9 +136,9 @@ async fn at_rest_everything_is_put_right_and_told() {
         let is_down = case == "a stopped unit";
         assert_eq!(runs(&world), 1 + usize::from(is_down), "{case}: what runs is not restarted");
         let drift = engine.drift();
-        assert!(told(&drift, step).found.contains(said), "{case}: {drift:?}");
+        assert!(reported(&drift, step).found.contains(said), "{case}: {drift:?}");
         // A start is looked at again before it is called a success.
-        assert_eq!(told(&drift, step).repaired.is_some(), !is_down, "{case}: {drift:?}");
+        assert_eq!(reported(&drift, step).repaired.is_some(), !is_down, "{case}: {drift:?}");
         engine.patrol(&plan(1)).await.unwrap();
         assert!(engine.drift().iter().all(|drift| drift.repaired.is_some()), "{case}");
         assert_eq!(whole(&world), right, "{case}");
@@ -162,7 +162,7 @@ async fn between_plans_no_step_is_skipped_whose_effect_is_gone() {
         assert_eq!(whole(&world), right, "{case}");
         assert_eq!(runs(&world), 1 + usize::from(case == "a stopped unit"), "{case}");
         let drift = engine.drift();
-        let found = told(&drift, step);
+        let found = reported(&drift, step);
         assert!(found.found.contains(said) && found.repaired.is_some(), "{case}: {drift:?}");
     }
 }
@@ -230,7 +230,7 @@ async fn at_a_closed_gate_files_are_put_right_and_no_unit_is_started() {
     assert_eq!(world.content("/etc/app").as_deref(), Some("behind the gate"), "that is the plan's to do");
     assert_eq!((runs(&world), world.state().units[APP].active), (1, false));
     let drift = engine.drift();
-    let found = told(&drift, "app");
+    let found = reported(&drift, "app");
     assert_eq!(found.repaired, None);
     assert_eq!(
         found.message.as_deref(),
@@ -306,7 +306,7 @@ async fn restarts_are_few_and_starts_are_seldom() {
     }
     assert_eq!(runs(&world), 1 + others + MOST_RESTARTS as usize);
     let drift = engine.drift();
-    assert!(told(&drift, "app").message.as_deref().unwrap().contains("again and again"), "{drift:?}");
+    assert!(reported(&drift, "app").message.as_deref().unwrap().contains("again and again"), "{drift:?}");
     assert_eq!(world.content("/etc/app").as_deref(), Some("right"), "files are put right all the same");
 
     // Something stops it, again and again, also while the agent is restarted: every minute for four hours.
@@ -327,20 +327,20 @@ async fn restarts_are_few_and_starts_are_seldom() {
 async fn what_is_only_to_be_reported_is_left_as_it_is() {
     let world = World::default();
     let mut engine = engine(&world).await;
-    let only_told = |revision| {
+    let only_reported = |revision| {
         let all = app(revision).into_iter();
         steps(revision, all.map(|step| step.edit(|step| step.on_drift = OnDrift::Report)).collect())
     };
-    apply(&mut engine, &only_told(1)).await;
+    apply(&mut engine, &only_reported(1)).await;
     {
         let mut state = world.state();
         put(&mut state, "/etc/app", "theirs");
         app_of(&mut state).active = false;
     }
     let sabotaged = whole(&world);
-    engine.patrol(&only_told(1)).await.unwrap();
-    assert_eq!(apply(&mut engine, &only_told(2)).await.phase, Phase::Applied);
-    engine.patrol(&only_told(2)).await.unwrap();
+    engine.patrol(&only_reported(1)).await.unwrap();
+    assert_eq!(apply(&mut engine, &only_reported(2)).await.phase, Phase::Applied);
+    engine.patrol(&only_reported(2)).await.unwrap();
     assert_eq!(whole(&world), sabotaged);
     let drift = engine.drift();
     assert_eq!(drift.len(), 2, "{drift:?}");
@@ -348,7 +348,7 @@ async fn what_is_only_to_be_reported_is_left_as_it_is() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_put_right_is_told_and_tried_seldom() {
+async fn what_cannot_be_put_right_is_reported_and_tried_rarely() {
     let world = World::default();
     let mut engine = engine(&world).await;
     apply(&mut engine, &plan(1)).await;
@@ -358,7 +358,7 @@ async fn what_cannot_be_put_right_is_told_and_tried_seldom() {
         engine.clock().pass(Duration::from_secs(30));
     }
     let drift = engine.drift();
-    let found = told(&drift, "motd");
+    let found = reported(&drift, "motd");
     assert_eq!(found.found, "/etc/motd is a folder");
     assert_eq!(found.message.as_deref(), Some("cannot repair it: /etc/motd is a folder, not a file"));
     assert_eq!((drift.len(), found.times, found.repaired), (1, 1, None));

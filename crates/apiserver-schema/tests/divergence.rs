@@ -96,7 +96,7 @@ fn defaults_of_unknown_formats() {
 
 /// The same objects are refused, with fewer words: upstream tells every error, however many there are.
 #[test]
-fn only_so_many_errors_are_told() {
+fn only_so_many_errors_are_reported() {
     let list = |limits: &Value| {
         let mut list = json!({"type": "array", "items": {"type": "string"}});
         list.as_object_mut().unwrap().extend(limits.as_object().unwrap().clone());

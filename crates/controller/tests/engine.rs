@@ -192,7 +192,7 @@ impl tower::Service<Request<Body>> for Way {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_went_while_the_watch_was_cut_off_is_told() {
+async fn what_went_while_the_watch_was_cut_off_is_reported() {
     let plane = EnginePlane::open().await;
     for name in ["stays", "goes", "changes"] {
         plane.make(name, "c").await;

@@ -131,7 +131,7 @@ async fn a_plan_that_is_not_told_is_told_again_and_not_written_again() {
     for _ in 0..3 {
         reconcile(&world, &manager).await.unwrap();
     }
-    let (before, told) = (versions(&world).await.unwrap(), told(&world).await.unwrap());
+    let (before, told) = (versions(&world).await.unwrap(), reported_plans(&world).await.unwrap());
     assert!(told.len() == 2 && told.values().all(Option::is_some), "{told:?}");
     for _ in 0..3 {
         reconcile(&world, &manager).await.unwrap();
@@ -144,7 +144,7 @@ async fn a_plan_that_is_not_told_is_told_again_and_not_written_again() {
         world.config_status(name, &json!({"status": {"plan": plan}})).await.unwrap();
     }
     reconcile(&world, &manager).await.unwrap();
-    assert_eq!(self::told(&world).await.unwrap(), told);
+    assert_eq!(self::reported_plans(&world).await.unwrap(), told);
     let after = versions(&world).await.unwrap();
     for _ in 0..3 {
         reconcile(&world, &manager).await.unwrap();
@@ -157,7 +157,7 @@ async fn a_plan_that_is_not_told_is_told_again_and_not_written_again() {
 }
 
 /// What the planner says of each machine's plan.
-async fn told(world: &World) -> Result<BTreeMap<String, Option<CapstanConfigPlanStatus>>> {
+async fn reported_plans(world: &World) -> Result<BTreeMap<String, Option<CapstanConfigPlanStatus>>> {
     let configs = world.scene().await?.configs.into_iter();
     Ok(configs.map(|(name, config)| (name, config.status.and_then(|status| status.plan))).collect())
 }

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use capstan_api::bootstrap::{CapstanConfigSpec, Command, File, ReleasePolicy, Setting};
+use capstan_api::bootstrap::{CapstanConfigSpec, Command, DriftPolicy, File, ReleasePolicy, Setting};
 use capstan_distro::cost::{Setup, classify, worst};
 use capstan_distro::{
     Certificates, Cost, Endpoint, Fingerprint, Heal, Inputs, KeyPair, Network, Role, SecretFiles, Software,
@@ -74,9 +74,11 @@ fn config() -> impl Strategy<Value = CapstanConfigSpec> {
         || prop::sample::subsequence(vec!["/var/log/pods/a".to_owned(), "/var/log/pods/b".to_owned()], 0..=2);
     let release =
         prop::option::of(paths().prop_map(|keep| ReleasePolicy { keep, wipe: vec!["/srv/a".to_owned()] }));
-    let all = (settings, files, commands(), commands(), release);
-    all.prop_map(|(settings, files, before, after, release)| CapstanConfigSpec {
+    let on_drift = prop::option::of(Just(DriftPolicy::Report));
+    let all = (settings, files, commands(), commands(), release, on_drift);
+    all.prop_map(|(settings, files, before, after, release, on_drift)| CapstanConfigSpec {
         release,
+        on_drift,
         settings: settings.into_iter().collect(),
         files: once(files, |file| file.path.clone()),
         before: once(before, |command| command.name.clone()),

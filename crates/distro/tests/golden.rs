@@ -10,15 +10,15 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use capstan_api::bootstrap::{
-    CapstanConfigSpec, Command, Distro, File, FileSource, ReleasePolicy, SecretKey, Setting,
+    CapstanConfigSpec, Command, Distro, DriftPolicy, File, FileSource, ReleasePolicy, SecretKey, Setting,
 };
 use capstan_distro::{
     Certificates, Endpoint, Heal, Inputs, KeyPair, Network, RESTART_GATE, Rendered, Role, SecretFiles,
     Snapshot, Software, check, render,
 };
 use capstan_plan::{
-    Action, Artifact, Content, Digest, Epoch, MachineIdentity, MachinePlan, Repeat, Revision, SecretText,
-    Source, Step,
+    Action, Artifact, Content, Digest, Epoch, MachineIdentity, MachinePlan, OnDrift, Repeat, Revision,
+    SecretText, Source, Step,
 };
 use serde_json::json;
 
@@ -351,6 +351,7 @@ fn only_what_matters_restarts() {
         ((|s| s.config.files[0].content = Some("y".to_owned())) as fn(&mut Setup), false),
         (|s| s.config.after.clear(), false),
         (|s| s.config.release = Some(release()), false),
+        (|s| s.config.on_drift = Some(DriftPolicy::Report), false),
         (|s| s.config.settings.clear(), true),
         (|s| s.token = SecretText::new("another"), true),
         (|s| s.endpoint.port = 443, true),
@@ -362,6 +363,8 @@ fn only_what_matters_restarts() {
         assert_ne!(found.whole, base.whole);
         assert_eq!(found.restart != base.restart, restarts);
     }
+    // The default, written out.
+    assert_eq!(with(|s| s.config.on_drift = Some(DriftPolicy::Repair)), base);
     // Where software comes from, what must not be lost and what is saved are no inputs.
     assert_eq!(with(|s| s.software = software("elsewhere")), base);
     assert_eq!(with(|s| s.former = Some(former())), base);
@@ -370,6 +373,23 @@ fn only_what_matters_restarts() {
     let after = Inputs { restart_after: Some("2026-01-01T00:00:00Z"), ..setup.inputs(Role::Server) };
     let after = render(&after).unwrap().fingerprint;
     assert!(after.restart != base.restart && after.drain == base.drain);
+}
+
+#[test]
+fn the_policy_for_drift_is_that_of_every_step_but_capstans_own_script() {
+    let policies = |policy: Option<DriftPolicy>| {
+        let mut setup = setup();
+        setup.config.on_drift = policy;
+        let steps = render(&setup.inputs(Role::Server)).unwrap().steps;
+        steps.into_iter().map(|step| (step.name.to_string(), step.on_drift)).collect::<Vec<_>>()
+    };
+    for policy in [None, Some(DriftPolicy::Repair)] {
+        assert!(policies(policy).iter().all(|(_, policy)| *policy == OnDrift::Repair));
+    }
+    for (step, policy) in policies(Some(DriftPolicy::Report)) {
+        let expected = if step == "script" { OnDrift::Repair } else { OnDrift::Report };
+        assert_eq!(policy, expected, "{step}");
+    }
 }
 
 #[test]

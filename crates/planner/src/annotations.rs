@@ -11,5 +11,8 @@ pub const DELETE_MACHINE: &str = "cluster.x-k8s.io/delete-machine";
 /// Annotation of a Machine or its owners: whether the machine may be replaced.
 pub const REPLACE_POLICY: &str = "capstan.dev/replace-policy";
 
+/// Annotation of a Machine: its maintenance windows, separated by semicolons, instead of those of its cluster.
+pub const MAINTENANCE_WINDOWS: &str = "capstan.dev/maintenance-windows";
+
 /// Annotation of a Machine: a new value retries a failed plan.
 pub const RETRY: &str = "capstan.dev/retry";

@@ -9,6 +9,7 @@
 //! | [`machines`] | which machine the control plane creates, changes or deletes next; how one leaves etcd |
 //! | [`healing`] | the next step of healing an unhealthy machine in place |
 //! | [`budget`] | how many workers of a group may be unavailable at the same time |
+//! | [`windows`] | when machines may be drained and restarted for planned changes |
 //! | [`ending`] | the order in which a control plane is deleted |
 //! | [`foresee`] | the same decisions, repeated on facts of the future, for `capstan plan` |
 //! | [`change`], [`Version`], [`role`], [`fingerprint`], [`spare`], [`annotations`], [`text`], [`wait`] | the vocabulary of all of them |
@@ -34,6 +35,7 @@ pub mod role;
 pub mod spare;
 pub mod text;
 pub mod wait;
+pub mod windows;
 
 pub use capstan_text::Version;
 pub use change::{Change, Cost};

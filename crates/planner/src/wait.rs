@@ -35,6 +35,16 @@ pub fn kept_out() -> Wait {
     format!("nothing is changed on the Machine, because it has the annotation {HOLD}")
 }
 
+/// Machines may be drained and restarted in maintenance windows only, and none is open.
+pub(crate) fn window(opens: jiff::Timestamp) -> Wait {
+    format!("waits for its maintenance window, which opens at {}", crate::text::rfc3339(opens))
+}
+
+/// The maintenance windows cannot be read.
+pub(crate) fn readable_windows(why: &str) -> Wait {
+    format!("waits until its maintenance windows can be read: {why}")
+}
+
 /// Another machine must carry out its plan first.
 pub(crate) fn plan_of(machine: &str) -> Wait {
     format!("waits for Machine {machine} to carry out its plan")

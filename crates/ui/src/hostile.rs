@@ -13,7 +13,7 @@ use tower::ServiceExt as _;
 
 use crate::action::{Action, Target};
 use crate::model::{
-    Age, ClusterPage, ClusterRow, Condition, ConditionList, Count, Domain, Event, Fact, Fleet, HandOff,
+    Age, ClusterPage, ClusterRow, Condition, ConditionList, Count, Domain, EarlierPlan, Event, Fact, Fleet, HandOff,
     HostCell, HostPage, HostRow, Hosts, LedgerLine, LedgerView, MachineChange, MachinePage, Offer, Paging,
     PlanProgress, PlanStep, Preview, PreviewField, PreviewMachine, PreviewObject, Probe, Revision, Rollout,
     RolloutTurn, Tone, TreeLine, Waiting,
@@ -206,6 +206,8 @@ impl Source for Hostile {
     }
 
     fn machine<'a>(&'a self, _: &'a str, _: &'a str) -> Answer<'a, MachinePage> {
+        let earlier =
+            EarlierPlan { revision: 1, change: text(), written: age(), ending: text(), tone: Tone::Bad };
         let plan = PlanProgress {
             revision: 1,
             digest: text(),
@@ -220,6 +222,7 @@ impl Source for Hostile {
             applied: Some(1),
             change: text(),
             written: age(),
+            earlier: vec![earlier],
         };
         let line = LedgerLine { kind: text(), name: text(), reset: text() };
         self.ready(MachinePage {

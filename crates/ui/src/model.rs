@@ -372,6 +372,23 @@ pub struct PlanProgress {
     pub change: String,
     /// When the plan was written.
     pub written: Option<Age>,
+    /// Plans that were replaced, newest first.
+    pub earlier: Vec<EarlierPlan>,
+}
+
+/// A plan that another one has replaced.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct EarlierPlan {
+    /// Revision.
+    pub revision: u64,
+    /// What the plan changed on the machine.
+    pub change: String,
+    /// When it was written.
+    pub written: Option<Age>,
+    /// How it ended.
+    pub ending: String,
+    /// Colour.
+    pub tone: Tone,
 }
 
 /// The agent's ledger: changes on a machine that a reset undoes.

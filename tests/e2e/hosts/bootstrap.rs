@@ -16,7 +16,7 @@ const LOGIN_PASSWORD: &str = "planted-Login-94b20a77d5";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_way_leads_to_a_ready_node_and_back() {
-    let _turn = turn().await;
+    let _turn = exclusive().await;
     let yard = Yard::embedded(&["box"]).await.unwrap();
     let machine = yard.machine("box").unwrap();
     let mut planted = Planted::new(&[("the sudo password", SUDO_PASSWORD), ("the password", LOGIN_PASSWORD)]);

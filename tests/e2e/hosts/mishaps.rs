@@ -12,7 +12,7 @@ use crate::stage::*;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_full_disk_a_power_cut_and_a_lost_host_are_told_and_survived() {
-    let _turn = turn().await;
+    let _turn = exclusive().await;
     let yard = Yard::embedded(&["rack"]).await.unwrap();
     a_disk_fills_up(&yard, yard.machine("rack").unwrap()).await.unwrap();
     power_is_cut(&yard, yard.machine("rack").unwrap()).await.unwrap();
@@ -65,10 +65,10 @@ async fn power_is_cut(yard: &Yard, rack: &TestMachine) -> Result<()> {
         Ok(())
     })
     .await?;
-    until_told(yard, "cut", "BootstrapExecuted", "Bootstrapping", &["Host rack"]).await?;
+    until_reported(yard, "cut", "BootstrapExecuted", "Bootstrapping", &["Host rack"]).await?;
     rack.pull_the_plug().await?;
     let words = ["Host rack", "spec.ssh.address", "See that the host is up"];
-    until_told(yard, "cut", "BootstrapExecuted", "HostUnreachable", &words).await?;
+    until_reported(yard, "cut", "BootstrapExecuted", "HostUnreachable", &words).await?;
     let (text, _) = why(yard, "cut").await?;
     expect(&text, &words)?;
     expect(

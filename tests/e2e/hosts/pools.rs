@@ -132,7 +132,7 @@ fn ip(words: &[&str]) -> Result<String> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_pool_makes_machines_finds_them_again_and_takes_them_away() {
-    let _turn = turn().await;
+    let _turn = exclusive().await;
     run().await.unwrap();
 }
 

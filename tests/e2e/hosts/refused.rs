@@ -29,7 +29,7 @@ const CASES: [(&str, &str, &[&str]); 4] = [
 
 #[tokio::test(flavor = "multi_thread")]
 async fn hosts_that_cannot_work_are_neither_claimed_nor_changed() {
-    let _turn = turn().await;
+    let _turn = exclusive().await;
     run().await.unwrap();
 }
 
@@ -67,7 +67,7 @@ async fn run() -> Result<()> {
             expect(&until_unready(&yard, name, reason).await?, words)?;
         }
         order(&yard, name, yard.machine(name)?.address(), None).await?;
-        let message = until_told(&yard, name, "HostClaimed", "NoHostAvailable", words).await?;
+        let message = until_reported(&yard, name, "HostClaimed", "NoHostAvailable", words).await?;
         expect(&message, &[&format!("Host {name}: ")])?;
         expect(&until_unready(&yard, name, reason).await?, words)?;
         expect(&check_fails(&yard, name)?, words)?;
@@ -102,7 +102,7 @@ async fn an_empty_pool(yard: &Yard) -> Result<()> {
     yard.cluster("empty").apply(&pool).await?;
     order(yard, "empty", yard.machines().gateway(), None).await?;
     let words = ["none of 4 matches spec.hostSelector", "capstan host add", "spec.replicas of a HostPool"];
-    until_told(yard, "empty", "HostClaimed", "NoHostAvailable", &words).await?;
+    until_reported(yard, "empty", "HostClaimed", "NoHostAvailable", &words).await?;
     expect(&why(yard, "empty").await?.0, &words)?;
     yard.cluster("empty").delete().await
 }

@@ -17,7 +17,7 @@ use tokio::sync::{Mutex, MutexGuard};
 pub(crate) const PATIENCE: Duration = Duration::from_secs(600);
 
 /// One case after the other: each has machines of its own, and they want all processors.
-pub(crate) async fn turn() -> MutexGuard<'static, ()> {
+pub(crate) async fn exclusive() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::const_new(());
     TURN.lock().await
 }
@@ -85,7 +85,7 @@ pub(crate) async fn host_machine(yard: &Yard, case: &str) -> Result<DynamicObjec
 }
 
 /// Waits until a condition of the cluster's HostMachine has this reason, and gives its message.
-pub(crate) async fn until_told(
+pub(crate) async fn until_reported(
     yard: &Yard,
     case: &str,
     type_: &str,

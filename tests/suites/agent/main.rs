@@ -191,7 +191,7 @@ async fn works(stage: &Stage) {
     assert!(refused["message"].as_str().unwrap().contains("does not trust"), "{refused:#}");
     assert!(!stage.at("/evil").exists());
 
-    is_quiet(stage).await;
+    writes_only_its_lease(stage).await;
     let memory = agent.memory();
     eprintln!("resident memory of the idle agent: {:.1} MB", memory as f64 / 1e6);
     // The one for tests has debugging aids in it; only of the one that is shipped is anything promised.
@@ -201,7 +201,7 @@ async fn works(stage: &Stage) {
 }
 
 /// An idle agent writes its sign of life and nothing else.
-async fn is_quiet(stage: &Stage) {
+async fn writes_only_its_lease(stage: &Stage) {
     let version = |object: Value| object["metadata"]["resourceVersion"].as_str().unwrap().to_owned();
     let report = version(stage.report().await);
     let lease = || async { stage.ask("GET", &leases(&format!("/{MACHINE}-agent")), Value::Null).await };

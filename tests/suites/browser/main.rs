@@ -126,6 +126,8 @@ async fn a_cluster_is_watched_changed_and_previewed() {
         "Operating system",
         "kubelet",
         "to v1.36.1",
+        "Earlier plans",
+        "First start of Kubernetes v1.36.0",
         "items that a reset takes back",
     ] {
         browser.shows(text).await;

@@ -19,7 +19,7 @@ async fn agents_follow_a_cluster_to_another_plane_and_back() {
     let (first, second) = (Side::start("here").await.unwrap(), Side::start("there").await.unwrap());
     let mut manager = first.manager(yard.hosts());
     first.makes_a_cluster().await.unwrap();
-    let made = first.until_settled(OLD, 1).await.unwrap();
+    let made = first.until_up_to_date(OLD, 1).await.unwrap();
     let machines = yard.machines().unwrap();
 
     // While its manager runs: nothing that it sees going may take anything along.
@@ -32,17 +32,17 @@ async fn agents_follow_a_cluster_to_another_plane_and_back() {
     // The old manager goes on. Simulated hosts can be reached by one process only, so it has others now.
     let mut left = first.manager(yard.folder("left"));
     let mut manager = second.manager(yard.hosts());
-    let moved = second.until_settled(OLD, 2).await.unwrap();
+    let moved = second.until_up_to_date(OLD, 2).await.unwrap();
     made.is_the_same_elsewhere(&moved).unwrap();
     assert_eq!(yard.machines().unwrap(), machines, "machines have changed by following");
 
     // The new one is obeyed, in place.
     second.asks_for(NEW).await.unwrap();
-    let changed = second.until_settled(NEW, 2).await.unwrap();
+    let changed = second.until_up_to_date(NEW, 2).await.unwrap();
     moved.is_the_same_with_other_plans(&changed).unwrap();
     let key = second.plan_key().await.unwrap();
     second.is_refused(&key, 1, "the plan is from manager epoch 1").await.unwrap();
-    second.until_settled(NEW, 2).await.unwrap();
+    second.until_up_to_date(NEW, 2).await.unwrap();
     for manager in [&mut left, &mut manager] {
         manager.ensure_running().unwrap();
     }
@@ -52,7 +52,7 @@ async fn agents_follow_a_cluster_to_another_plane_and_back() {
     second.is_empty().await.unwrap();
     drop((manager, left));
     let _manager = first.manager(yard.hosts());
-    let back = first.until_settled(NEW, 3).await.unwrap();
+    let back = first.until_up_to_date(NEW, 3).await.unwrap();
     changed.is_the_same_with_other_plans(&back).unwrap();
     first.deletes_the_cluster().await.unwrap();
 }
@@ -69,14 +69,14 @@ async fn nobody_takes_machines_back_from_behind() {
     );
     let manager = first.manager(yard.hosts());
     first.makes_a_cluster().await.unwrap();
-    first.until_settled(OLD, 1).await.unwrap();
+    first.until_up_to_date(OLD, 1).await.unwrap();
     drop(manager);
 
     // A copy of everything, as from a backup.
     first.copies_to(&third).await.unwrap();
     first.move_to(&second).await.unwrap();
     let manager = second.manager(yard.hosts());
-    second.until_settled(OLD, 2).await.unwrap();
+    second.until_up_to_date(OLD, 2).await.unwrap();
     drop(manager);
     let machines = yard.machines().unwrap();
 
@@ -118,7 +118,7 @@ async fn machines_follow_to_another_plan_key() {
     let (first, second) = (Side::start("here").await.unwrap(), Side::start("there").await.unwrap());
     let mut manager = first.manager(yard.hosts());
     first.makes_a_cluster().await.unwrap();
-    let made = first.until_settled(OLD, 1).await.unwrap();
+    let made = first.until_up_to_date(OLD, 1).await.unwrap();
     let machines = yard.machines().unwrap();
     let old = first.plan_key().await.unwrap();
 
@@ -126,19 +126,19 @@ async fn machines_follow_to_another_plan_key() {
     let new = first.plan_key().await.unwrap();
     assert_ne!(new.public().id(), old.public().id());
     assert!(said.contains(&new.public().id().to_string()), "{said}");
-    let followed = first.until_settled(OLD, 1).await.unwrap();
+    let followed = first.until_up_to_date(OLD, 1).await.unwrap();
     assert_eq!(followed, made, "machines, claims and plans are the same");
     assert_eq!(yard.machines().unwrap(), machines, "machines have changed by trusting another key");
 
     first.is_refused(&old, 1, "which this machine does not trust").await.unwrap();
     first.asks_for(NEW).await.unwrap();
-    let changed = first.until_settled(NEW, 1).await.unwrap();
+    let changed = first.until_up_to_date(NEW, 1).await.unwrap();
     made.is_the_same_with_other_plans(&changed).unwrap();
     manager.ensure_running().unwrap();
 
     first.move_to(&second).await.unwrap();
     drop(manager);
     let _manager = second.manager(yard.hosts());
-    let moved = second.until_settled(NEW, 2).await.unwrap();
+    let moved = second.until_up_to_date(NEW, 2).await.unwrap();
     changed.is_the_same_elsewhere(&moved).unwrap();
 }

@@ -212,7 +212,7 @@ impl Side {
 
     /// Waits until the cluster runs this version, its agents have enrolled here and carried their plans out, and are
     /// fenced at this epoch; and says how it stands.
-    pub(crate) async fn until_settled(&self, version: &str, epoch: u64) -> Result<Standing> {
+    pub(crate) async fn until_up_to_date(&self, version: &str, epoch: u64) -> Result<Standing> {
         let what = format!("the cluster to stand {}", self.name);
         eventually(DEADLINE, &what, async || self.standing(version, epoch).await).await
     }

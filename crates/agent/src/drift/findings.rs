@@ -24,7 +24,7 @@ struct Finding {
 
 impl Findings {
     /// What is told.
-    pub(crate) fn told(&self) -> Vec<Drift> {
+    pub(crate) fn reported(&self) -> Vec<Drift> {
         self.0.iter().map(|finding| finding.drift.clone()).collect()
     }
 
@@ -126,12 +126,12 @@ mod tests {
         findings.failed(&name("a"), "no room".to_owned(), Duration::ZERO);
         assert!(findings.are_open() && !findings.is_due(&name("a"), FIRST_PAUSE / 2));
         assert!(findings.is_due(&name("a"), FIRST_PAUSE));
-        let told = findings.told();
+        let told = findings.reported();
         assert_eq!((told[0].found.as_str(), told[0].since, told[0].times), ("changed", at(1), 1));
         findings.repaired(&name("a"), at(3));
         assert!(!findings.are_open());
         findings.found(&name("a"), "missing", at(4));
-        let told = findings.told();
+        let told = findings.reported();
         assert_eq!((told.len(), told[0].times, told[0].repaired), (1, 2, None));
 
         findings.found(&name("b"), "missing", at(5));
@@ -139,7 +139,7 @@ mod tests {
         for step in 0..limits::DRIFT_ITEMS {
             findings.found(&name(&format!("s{step}")), "missing", at(7));
         }
-        let told = findings.told();
+        let told = findings.reported();
         assert_eq!(told.len(), limits::DRIFT_ITEMS);
         assert!(told.iter().all(|drift| drift.step != name("b")), "it was repaired");
     }

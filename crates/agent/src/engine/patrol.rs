@@ -64,7 +64,7 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
 
     /// What was found changed, the newest first.
     pub fn drift(&self) -> Vec<Drift> {
-        self.findings.told()
+        self.findings.reported()
     }
 
     /// When to [`patrol`](Self::patrol) next, by [`Clock::elapsed`].
@@ -124,7 +124,7 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
     /// # Errors
     /// If the journal fails.
     pub async fn patrol(&mut self, plan: &VerifiedPlan) -> Result<bool, EngineError> {
-        let before = self.findings.told();
+        let before = self.findings.reported();
         self.rounds = self.rounds.wrapping_add(1);
         let steps = made(plan, self.history());
         // A command of an interrupted attempt may run: the plan deals with it first.
@@ -137,7 +137,7 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
         self.patrolled = self.clock.elapsed();
         let pause = if self.findings.are_open() { SOON.min(self.interval) } else { self.jittered(plan) };
         self.next_patrol = self.patrolled + pause;
-        Ok(self.findings.told() != before)
+        Ok(self.findings.reported() != before)
     }
 
     /// The interval, a bit more or less, so that a fleet that was switched on together does not look together.

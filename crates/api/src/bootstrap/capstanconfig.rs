@@ -96,6 +96,21 @@ pub struct CapstanConfigSpec {
     /// What is kept on the disk and what is removed when the Machine is deleted and its Host is released. Default:
     /// volumes of users are kept, everything else of Kubernetes is removed.
     pub release: Option<ReleasePolicy>,
+
+    /// What the agent does when files, directories, software or units of its plan were changed on the machine. `Repair`: it
+    /// repairs them. `Report`: it reports them in the condition `MachineAsPlanned` of the Machine, and they stay as they
+    /// are until they change in the plan. Default: `Repair`.
+    pub on_drift: Option<DriftPolicy>,
+}
+
+/// What the agent does about changes on the machine that no plan has made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum DriftPolicy {
+    /// The agent repairs what was changed.
+    #[default]
+    Repair,
+    /// The agent only reports what was changed.
+    Report,
 }
 
 /// What is kept on the disk of a machine and what is removed when its Host is released. Volumes of users are kept

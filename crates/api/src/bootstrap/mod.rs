@@ -21,6 +21,17 @@ pub const AGENT_HEALTHY: &str = "AgentHealthy";
 /// Condition of a Machine: what its plan has put on it is there, unchanged. Set once the agent has found a change.
 pub const MACHINE_AS_PLANNED: &str = "MachineAsPlanned";
 
+/// Condition of a Machine: the health probes of its plan succeed. Set once a probe has failed while no plan was in progress.
+pub const PROBES_HEALTHY: &str = "ProbesHealthy";
+
+/// Reasons of [`PROBES_HEALTHY`] when it is true or unknown. When it is false, the reason is a cause of [`crate::wait`].
+pub mod probe_reasons {
+    /// All probes succeed.
+    pub const HEALTHY: &str = "Healthy";
+    /// The agent is silent: the results that it has reported are old.
+    pub const RESULTS_OLD: &str = "ResultsOld";
+}
+
 /// Reasons of [`MACHINE_AS_PLANNED`] when it is true. When it is false, the reason is a cause of [`crate::wait`].
 pub mod drift_reasons {
     /// The agent has repaired what it found changed.

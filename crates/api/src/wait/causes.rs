@@ -121,6 +121,11 @@ causes! {
     );
     /// The agent cannot work, for example because the disk is full.
     AGENT_PROBLEM = Cause::person("AgentProblem", "remove the cause on the machine, and the agent continues by itself");
+    /// Health probes of the machine fail.
+    PROBE_FAILED = Cause::person(
+        "ProbeFailed",
+        "look at what the message names on the machine, and at the output of `capstan logs`",
+    );
     /// Files or units of the plan were changed on the machine, and the agent has not repaired that.
     MACHINE_DRIFTED = Cause::person(
         "Drifted",

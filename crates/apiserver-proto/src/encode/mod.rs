@@ -35,7 +35,7 @@ pub enum EncodeError {
 }
 
 impl EncodeError {
-    fn here() -> Self {
+    fn at_the_value() -> Self {
         Self::WrongType { path: String::new() }
     }
 
@@ -70,7 +70,7 @@ impl Kind {
 
     /// Writes an object without an envelope, as an item of a list or a field of another object.
     pub(crate) fn write(self, object: &Value, out: &mut Vec<u8>) -> Encoded {
-        let object = object.as_object().ok_or_else(EncodeError::here)?;
+        let object = object.as_object().ok_or_else(EncodeError::at_the_value)?;
         message(Facts::get(), self.message, object, out, 0)
     }
 }
@@ -129,7 +129,7 @@ fn message(
     depth: usize,
 ) -> Encoded {
     if depth > DEEPEST {
-        return Err(EncodeError::here());
+        return Err(EncodeError::at_the_value());
     }
     for field in facts.fields(name) {
         if field.name.is_empty() {
@@ -189,10 +189,10 @@ fn one(
         (FieldType::Bool, Value::Bool(flag)) => put_number(out, number, u64::from(*flag)),
         (FieldType::Signed, value) => put_number(out, number, integer(value)?.cast_unsigned()),
         (FieldType::Unsigned, value) => {
-            put_number(out, number, value.as_u64().ok_or_else(EncodeError::here)?);
+            put_number(out, number, value.as_u64().ok_or_else(EncodeError::at_the_value)?);
         }
         (FieldType::Double, Value::Number(value)) => {
-            let value = value.as_f64().ok_or_else(EncodeError::here)?;
+            let value = value.as_f64().ok_or_else(EncodeError::at_the_value)?;
             put_fixed64(out, number, value.to_bits());
         }
         (FieldType::Message(name), Value::Object(object)) => {
@@ -208,7 +208,7 @@ fn one(
         (FieldType::Text | FieldType::Bytes | FieldType::Message(_) | FieldType::Nested(_), Value::Null) => {
             put_bytes(out, number, &[]);
         }
-        _ => return Err(EncodeError::here()),
+        _ => return Err(EncodeError::at_the_value()),
     }
     Ok(())
 }
@@ -236,14 +236,14 @@ fn bytes(text: &str) -> Result<Vec<u8>, EncodeError> {
         // Line breaks in base64 are read by Go, and so by clients.
         STANDARD.decode(text.replace(['\r', '\n'], ""))
     });
-    decoded.map_err(|_| EncodeError::here())
+    decoded.map_err(|_| EncodeError::at_the_value())
 }
 
 /// An integer; `2.0` is one, too.
 fn integer(value: &Value) -> Result<i64, EncodeError> {
     let whole = || value.as_f64().filter(|float| float.fract() == 0.0 && float.abs() <= 9e15);
     // Exact, because of the bound.
-    value.as_i64().or_else(|| whole().map(|float| float as i64)).ok_or_else(EncodeError::here)
+    value.as_i64().or_else(|| whole().map(|float| float as i64)).ok_or_else(EncodeError::at_the_value)
 }
 
 #[cfg(test)]

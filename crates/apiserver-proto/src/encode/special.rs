@@ -23,14 +23,14 @@ pub(super) fn write(
 ) -> Encoded {
     match (special, value) {
         // JSON of its own may be null.
-        (Special::OneOf(_), Value::Null) => return Err(EncodeError::here()),
+        (Special::OneOf(_), Value::Null) => return Err(EncodeError::at_the_value()),
         (_, Value::Null) => return write_zero(facts, special, out, depth),
         (Special::Time, Value::String(text)) => time(text, |_| 0, out)?,
         (Special::MicroTime, Value::String(text)) => {
             time(text, |nanoseconds| nanoseconds / 1000 * 1000, out)?;
         }
         (Special::Duration, Value::String(text)) => {
-            let nanoseconds = duration::read(text).ok_or_else(EncodeError::here)?;
+            let nanoseconds = duration::read(text).ok_or_else(EncodeError::at_the_value)?;
             put_number(out, 1, nanoseconds.cast_unsigned());
         }
         (Special::Raw, value) => put_bytes(out, 1, value.to_string().as_bytes()),
@@ -39,7 +39,7 @@ pub(super) fn write(
         (Special::IntOrString, Value::String(text)) => int_or_string(1, 0, text, out),
         (Special::IntOrString, value @ Value::Number(_)) => int_or_string(0, integer(value)?, "", out),
         (Special::OneOf(name), value) => one_of(facts, name, value, out, depth)?,
-        _ => return Err(EncodeError::here()),
+        _ => return Err(EncodeError::at_the_value()),
     }
     Ok(())
 }
@@ -58,7 +58,7 @@ pub(super) fn write_zero(facts: &Facts, special: &Special, out: &mut Vec<u8>, de
 
 /// Writes a time with what is left of its nanoseconds. The zero time has no fields.
 fn time(text: &str, left: impl Fn(i32) -> i32, out: &mut Vec<u8>) -> Encoded {
-    let at: Timestamp = text.parse().map_err(|_| EncodeError::here())?;
+    let at: Timestamp = text.parse().map_err(|_| EncodeError::at_the_value())?;
     let (mut seconds, mut nanoseconds) = (at.as_second(), at.subsec_nanosecond());
     if nanoseconds < 0 {
         // Before 1970, Go counts them from the second before.
@@ -101,5 +101,5 @@ fn one_of(facts: &Facts, name: &str, value: &Value, out: &mut Vec<u8>, depth: us
             _ => false,
         };
     }
-    if is_written { Ok(()) } else { Err(EncodeError::here()) }
+    if is_written { Ok(()) } else { Err(EncodeError::at_the_value()) }
 }

@@ -15,7 +15,9 @@ pub(crate) mod triggers;
 
 pub(crate) use observe::Seen;
 
-use capstan_api::bootstrap::{AGENT_CONNECTED, AGENT_HEALTHY, CapstanConfig, MACHINE_AS_PLANNED};
+use capstan_api::bootstrap::{
+    AGENT_CONNECTED, AGENT_HEALTHY, CapstanConfig, MACHINE_AS_PLANNED, PROBES_HEALTHY,
+};
 use capstan_api::conditions::set;
 use capstan_api::core::Machine;
 use capstan_artifacts::Software;
@@ -174,7 +176,8 @@ impl Bootstrap {
         Ok(decide::again(data, enrolment.again, now))
     }
 
-    /// Says on the Machine whether its agent contacts the management plane, and whether it can work, as far as that is known.
+    /// Sets the conditions of the Machine that come from its agent: contact, ability to work, drift and probes, as far as they
+    /// are known.
     async fn tell_of_agent(&self, config: &CapstanConfig, seen: &Seen, now: Timestamp) -> Result<()> {
         let Some(machine) = seen.machine.as_deref() else { return Ok(()) };
         let namespace = config.namespace().unwrap_or_default();
@@ -182,11 +185,14 @@ impl Bootstrap {
         let report = seen.own.as_ref().and_then(|own| own.report.as_ref());
         let health = report.and_then(|report| contact::health(machine, report));
         let drift = report.and_then(|report| contact::drift(machine, report));
+        let probes = report.and_then(|report| contact::probes(machine, report, contact));
         let mut updated = machine.clone();
-        for condition in contact::condition(machine, contact).into_iter().chain(health).chain(drift) {
+        let conditions =
+            contact::condition(machine, contact).into_iter().chain(health).chain(drift).chain(probes);
+        for condition in conditions {
             set(&mut updated, condition, now);
         }
-        let owned = [AGENT_CONNECTED, AGENT_HEALTHY, MACHINE_AS_PLANNED];
+        let owned = [AGENT_CONNECTED, AGENT_HEALTHY, MACHINE_AS_PLANNED, PROBES_HEALTHY];
         Patcher::new(self.api::<Machine>(&namespace), machine).finish(&updated, &owned).await
     }
 }

@@ -1,11 +1,11 @@
-//! The conditions `AgentConnected`, `AgentHealthy` and `MachineAsPlanned` of a Machine. Pure.
+//! The conditions `AgentConnected`, `AgentHealthy`, `MachineAsPlanned` and `ProbesHealthy` of a Machine. Pure.
 
-use capstan_api::agent::{DriftItem, MachineReport};
+use capstan_api::agent::{DriftItem, MachineReport, PlanPhase, ProbeResult};
 use capstan_api::bootstrap::{
-    AGENT_CONNECTED, AGENT_HEALTHY, MACHINE_AS_PLANNED, connection_reasons as reasons, drift_reasons,
-    health_reasons,
+    AGENT_CONNECTED, AGENT_HEALTHY, MACHINE_AS_PLANNED, PROBES_HEALTHY, connection_reasons as reasons,
+    drift_reasons, health_reasons, probe_reasons,
 };
-use capstan_api::conditions::{NewCondition, has, is_true};
+use capstan_api::conditions::{ConditionStatus, NewCondition, has, is_true};
 use capstan_api::core::Machine;
 use capstan_api::wait::{Wait, causes};
 
@@ -38,6 +38,39 @@ pub(crate) fn health(machine: &Machine, report: &MachineReport) -> Option<NewCon
         }
         None => None,
     }
+}
+
+/// How many failed probes a message names.
+const MOST_PROBES: usize = 5;
+
+/// The condition of the probes; nothing if none has ever failed. While a plan is in progress the condition stays as it is: probes
+/// fail during a restart.
+pub(crate) fn probes(machine: &Machine, report: &MachineReport, contact: Contact) -> Option<NewCondition> {
+    let had = has(machine, PROBES_HEALTHY);
+    if let Contact::Silent(_) = contact {
+        return had.then(|| {
+            NewCondition::new(PROBES_HEALTHY, ConditionStatus::Unknown, probe_reasons::RESULTS_OLD)
+        });
+    }
+    let status = report.status.as_ref()?;
+    if matches!(status.phase, Some(PlanPhase::Applying | PlanPhase::Waiting)) {
+        return None;
+    }
+    let failed: Vec<&ProbeResult> = status.probes.iter().filter(|probe| !probe.healthy).collect();
+    if failed.is_empty() {
+        // An agent that has just been started has no results yet.
+        let is_known = !status.probes.is_empty();
+        return (had && is_known).then(|| NewCondition::new(PROBES_HEALTHY, true, probe_reasons::HEALTHY));
+    }
+    let lines = failed.iter().take(MOST_PROBES).map(|probe| {
+        let message = probe.message.as_deref().unwrap_or("the probe failed");
+        let since = probe.since.as_ref().map(|since| format!(" since {}", seconds(since.0)));
+        format!("* {}: {message}{}", probe.name, since.unwrap_or_default())
+    });
+    let more = failed.len().saturating_sub(MOST_PROBES);
+    let more = (more > 0).then(|| format!("* {more} more"));
+    let message = lines.chain(more).collect::<Vec<_>>().join("\n");
+    Some(Wait::new(&causes::PROBE_FAILED, message).condition(PROBES_HEALTHY))
 }
 
 /// How many changes are told.
@@ -111,6 +144,57 @@ mod tests {
                 set(&mut machine, said, Timestamp::UNIX_EPOCH);
             }
         }
+    }
+
+    #[test]
+    fn failed_probes_are_reported_until_they_succeed() {
+        let mut machine = machine();
+        let probe = |name: &str, healthy: bool| {
+            json!({"name": name, "healthy": healthy, "message": (!healthy).then_some("the answer was 500"),
+                "since": "2026-11-18T12:00:00Z"})
+        };
+        let good = || vec![probe("api", true), probe("kubelet", true)];
+        let bad = || vec![probe("api", true), probe("kubelet", false)];
+        let failed = "* kubelet: the answer was 500 since 2026-11-18T12:00:00Z";
+        let silent = Contact::Silent(Timestamp::UNIX_EPOCH);
+        for (step, phase, probes, contact, expected) in [
+            ("never failed", "Applied", good(), Contact::Connected, None),
+            ("during a plan", "Applying", bad(), Contact::Connected, None),
+            ("at a gate", "Waiting", bad(), Contact::Connected, None),
+            ("failed", "Applied", bad(), Contact::Connected, Some(("False", "ProbeFailed", failed))),
+            (
+                "after a failed plan",
+                "Failed",
+                bad(),
+                Contact::Unknown,
+                Some(("False", "ProbeFailed", failed)),
+            ),
+            ("just started", "Applied", vec![], Contact::Connected, None),
+            ("silent", "Applied", bad(), silent, Some(("Unknown", "ResultsOld", ""))),
+            ("back", "Applied", good(), Contact::Connected, Some(("True", "Healthy", ""))),
+            ("the next plan", "Applying", bad(), Contact::Connected, None),
+        ] {
+            let report = json!({"apiVersion": "x/v1", "kind": "MachineReport", "metadata": {"name": "web-0"},
+                "spec": {"machineName": "web-0", "machineID": "1"}, "status": {"phase": phase, "probes": probes}});
+            let report = serde_json::from_value(report).expect("a MachineReport");
+            let said = super::probes(&machine, &report, contact);
+            let words = said.as_ref().map(|said| {
+                let status = serde_json::to_value(said.status).expect("a status");
+                (status.as_str().expect("text").to_owned(), said.reason.to_string(), said.message.to_string())
+            });
+            let expected = expected
+                .map(|(status, reason, message)| (status.to_owned(), reason.to_owned(), message.to_owned()));
+            assert_eq!(words, expected, "{step}");
+            if let Some(said) = said {
+                set(&mut machine, said, Timestamp::UNIX_EPOCH);
+            }
+        }
+        let many: Vec<_> = (0..9).map(|number| probe(&format!("p{number}"), false)).collect();
+        let report = json!({"apiVersion": "x/v1", "kind": "MachineReport", "metadata": {"name": "web-0"},
+            "spec": {"machineName": "web-0", "machineID": "1"}, "status": {"phase": "Applied", "probes": many}});
+        let report = serde_json::from_value(report).expect("a MachineReport");
+        let said = probes(&machine, &report, Contact::Connected).expect("a condition");
+        assert!(said.message.ends_with("\n* 4 more"), "{}", said.message);
     }
 
     #[test]

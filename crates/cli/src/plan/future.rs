@@ -11,6 +11,8 @@ use capstan_controller::{owners, pause};
 use capstan_controlplane::foresee as control_plane;
 use capstan_core::Core;
 use capstan_core::machineset::scale::{self, Scale};
+use capstan_planner::text::rfc3339;
+use capstan_planner::windows::{Opening, Windows};
 use kube::api::{Api, DynamicObject, ListParams};
 use kube::core::NamespaceResourceScope;
 use kube::{Client, Resource, ResourceExt as _};
@@ -187,6 +189,7 @@ impl<'a> Future<'a> {
                     .notes
                     .push(format!("{title}: once spec.rollout.after ({}) has come, {why}", time.0));
             }
+            self.tell_windows(&title, &after);
             let is_healed = control_plane::healing(&after);
             if was_healed.as_ref() != Some(&is_healed) {
                 let note = format!("{title}: when the health check of a machine fails: {is_healed}");
@@ -197,6 +200,22 @@ impl<'a> Future<'a> {
         }
         self.asked.insert(name.clone(), Some(foresight));
         Ok(())
+    }
+
+    /// When machines are drained and restarted, if only in maintenance windows.
+    fn tell_windows(&mut self, title: &str, after: &CapstanControlPlane) {
+        let texts = after.spec.rollout.iter().flat_map(|rollout| &rollout.windows).map(String::as_str);
+        let note = match Windows::parse(texts) {
+            Ok(None) => return,
+            Ok(Some(windows)) => match windows.at(self.core.now()) {
+                Opening::Open { closes } => format!("one is open until {}", rfc3339(closes)),
+                Opening::Closed { opens } => format!("the next one opens at {}", rfc3339(opens)),
+            },
+            Err(error) => format!("none is open, because spec.rollout.windows cannot be read: {error}"),
+        };
+        self.plan
+            .notes
+            .push(format!("{title}: machines are drained and restarted in maintenance windows only; {note}"));
     }
 
     fn tell_control_plane(

@@ -3,9 +3,9 @@
 use anyhow::{Context as _, Result};
 use capstan_plan::{SECRET_TYPE, keys};
 use capstan_planner::annotations::HOLD;
-use capstan_planner::plans::{RECORD_ANNOTATION, Record};
+use capstan_planner::plans::{Earlier, Effect, Ending, RECORD_ANNOTATION, Record, effect};
 use capstan_ui::model::{
-    Age, Event, LedgerLine, LedgerView, MachinePage, Offer, PlanProgress, PlanStep, Probe, Tone,
+    Age, EarlierPlan, Event, LedgerLine, LedgerView, MachinePage, Offer, PlanProgress, PlanStep, Probe, Tone,
 };
 use capstan_ui::{Action, Problem, Target};
 use jiff::Timestamp;
@@ -71,14 +71,18 @@ async fn written_plan(client: &Client, namespace: &str, machine: &str) -> Writte
 
 /// What a plan changes on its machine, as the planner has recorded it.
 pub(super) fn change_of(record: &Record) -> String {
-    let (to, attempt) = (&record.setup, record.attempt);
-    let what = match &record.ran {
-        None => format!("First start of Kubernetes {}", to.version),
-        Some(ran) if ran.is_uncertain() => format!("Kubernetes {}; what ran before is not known", to.version),
-        Some(ran) if ran.version != to.version => format!("Kubernetes {} to {}", ran.version, to.version),
-        Some(ran) if ran.drain != to.drain => "Configuration, with a drain and a restart".to_owned(),
-        Some(ran) if ran.restart != to.restart => "Configuration, with a restart".to_owned(),
-        Some(_) => "Configuration, without a restart".to_owned(),
+    change(&effect(record), record.attempt)
+}
+
+fn change(effect: &Effect, attempt: u32) -> String {
+    let what = match effect {
+        Effect::Start { to } => format!("First start of Kubernetes {to}"),
+        Effect::Unknown { to } => format!("Kubernetes {to}; what ran before is not known"),
+        Effect::Version { from, to } => format!("Kubernetes {from} to {to}"),
+        Effect::Drain => "Configuration, with a drain and a restart".to_owned(),
+        Effect::Restart => "Configuration, with a restart".to_owned(),
+        Effect::Live => "Configuration, without a restart".to_owned(),
+        Effect::Other => "Unknown: recorded by a later version of Capstan".to_owned(),
     };
     if attempt > 1 { format!("{what}, plan {attempt} for this change") } else { what }
 }
@@ -203,7 +207,24 @@ fn plan(status: &Value, names: &[String]) -> Option<PlanProgress> {
 fn describe(progress: PlanProgress, written: &WrittenPlan, now: Timestamp) -> PlanProgress {
     let Some(record) = &written.record else { return progress };
     let when = record.written.map(|written| age(written, now));
-    PlanProgress { change: change_of(record), written: when, ..progress }
+    let earlier = record.earlier.iter().map(|earlier| earlier_plan(earlier, now)).collect();
+    PlanProgress { change: change_of(record), written: when, earlier, ..progress }
+}
+
+fn earlier_plan(earlier: &Earlier, now: Timestamp) -> EarlierPlan {
+    let (ending, tone) = match earlier.ending {
+        Ending::Applied => ("applied", Tone::Good),
+        Ending::Failed => ("failed", Tone::Bad),
+        Ending::Replaced => ("replaced before its end", Tone::Neutral),
+        Ending::Other => ("unknown", Tone::Neutral),
+    };
+    EarlierPlan {
+        revision: earlier.revision,
+        change: change(&earlier.effect, earlier.attempt),
+        written: earlier.written.map(|written| age(written, now)),
+        ending: ending.to_owned(),
+        tone,
+    }
 }
 
 fn probes(status: &Value, now: Timestamp) -> Vec<Probe> {
@@ -320,6 +341,32 @@ mod tests {
         let again = json!({"setup": new, "attempt": 3});
         let again = change_of(&serde_json::from_value(again).expect("a record"));
         assert_eq!(again, "First start of Kubernetes v2, plan 3 for this change");
+    }
+
+    #[test]
+    fn earlier_plans_are_listed_with_what_they_changed_and_how_they_ended() {
+        let setup = |version: &str| json!({"version": version, "restart": version, "drain": version});
+        let record = json!({"setup": setup("v3"), "ran": setup("v2"), "attempt": 1, "earlier": [
+            {"revision": 2, "effect": {"kind": "version", "from": "v1", "to": "v2"}, "attempt": 2, "written": "1970-01-01T00:00:00Z",
+                "ending": "applied"},
+            {"revision": 1, "effect": {"kind": "start", "to": "v1"}, "attempt": 1, "ending": "failed"},
+        ]});
+        let record = Some(serde_json::from_value(record).expect("a record"));
+        let written = WrittenPlan { steps: Vec::new(), record };
+        let minute = Timestamp::from_second(60).expect("a time");
+        let shown = describe(PlanProgress::default(), &written, minute).earlier;
+        let texts: Vec<_> =
+            shown.iter().map(|one| (one.revision, one.change.as_str(), one.ending.as_str())).collect();
+        assert_eq!(
+            texts,
+            [
+                (2, "Kubernetes v1 to v2, plan 2 for this change", "applied"),
+                (1, "First start of Kubernetes v1", "failed")
+            ]
+        );
+        let ages: Vec<_> =
+            shown.iter().map(|one| one.written.as_ref().map(|age| age.text.as_str())).collect();
+        assert_eq!(ages, [Some("60s"), None]);
     }
 
     #[test]

@@ -111,6 +111,10 @@ pub(crate) fn handoffs(world: &World) -> Vec<HandOff> {
             .done_by("MachineAsPlanned")
             .says(&["MachineAsPlanned"])
             .only_if(is_false(&world.machine, "MachineAsPlanned")),
+        HandOffStep::of("probes healthy", Owner::Agent, &world.machine)
+            .done_by("ProbesHealthy")
+            .says(&["ProbesHealthy"])
+            .only_if(is_false(&world.machine, "ProbesHealthy")),
         HandOffStep::of("control plane initialized", Owner::ControlPlane, &world.control_plane)
             .done(world.cluster["status"]["initialization"]["controlPlaneInitialized"] == true)
             .says(&["Initialized", "Available"])
@@ -283,7 +287,7 @@ mod tests {
     #[test]
     fn each_hand_off_can_be_the_one_that_waits() {
         type Change = fn(&mut World);
-        let cases: [(&str, &str, &str, Change); 10] = [
+        let cases: [(&str, &str, &str, Change); 11] = [
             ("cluster infrastructure", "NoHosts", "you: add a host (capstan host add), or a HostPool", |w| {
                 w.cluster["status"]["initialization"] = json!({});
                 w.infrastructure = with("HostCluster", &[("Ready", "False", "NoHosts", "none")]);
@@ -305,6 +309,18 @@ mod tests {
                     w.machine["status"]["conditions"] = with(
                         "",
                         &[("AgentConnected", "False", "AgentSilent", "since noon")],
+                    )["status"]["conditions"]
+                        .clone();
+                },
+            ),
+            (
+                "probes healthy",
+                "ProbeFailed",
+                "you: look at what the message names on the machine, and at the output of `capstan logs`",
+                |w| {
+                    w.machine["status"]["conditions"] = with(
+                        "",
+                        &[("ProbesHealthy", "False", "ProbeFailed", "* kubelet: the answer was 500")],
                     )["status"]["conditions"]
                         .clone();
                 },

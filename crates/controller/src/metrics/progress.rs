@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_in_progress_is_summed_and_its_longest_told() {
+    fn what_is_in_progress_is_summed_and_its_longest_reported() {
         let times = [3, 5, 1].map(Duration::from_secs);
         let expected = SoFar { sum: Duration::from_secs(9), longest: Duration::from_secs(5) };
         assert_eq!(SoFar::of(times.into_iter()), expected);

@@ -8,7 +8,9 @@ use capstan_controller::{Knowledge, owners};
 use capstan_distro::cost::{Setup, field};
 use capstan_distro::{Change, Cost, Subject, classify};
 use capstan_plan::TrustedKeys;
-use capstan_planner::facts::{self, MachineFacts, NodesByName};
+use capstan_planner::annotations::MAINTENANCE_WINDOWS;
+use capstan_planner::facts::{self, MachineFacts, Maintenance, NodesByName};
+use capstan_planner::windows::Windows;
 use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt as _;
 use std::collections::BTreeMap;
@@ -33,12 +35,20 @@ impl Machines {
         keys: Option<&TrustedKeys>,
         nodes: &Knowledge<NodesByName>,
     ) -> Vec<MachineFacts> {
+        let windows = maintenance("spec.rollout.windows", windows_of(owner));
         let nodes = believable(nodes, self.machines.values().map(Arc::as_ref));
         let one = |machine: &Arc<Machine>| {
             let name = machine.name_any();
             let config = self.configs.get(&name).map(Arc::as_ref);
             let mut facts = machine::of(machine, config);
             facts.control_plane = Self::is_of(machine, owner);
+            facts.maintenance = match machine.annotations().get(MAINTENANCE_WINDOWS) {
+                Some(own) => {
+                    let own = own.split(';').map(str::trim).filter(|window| !window.is_empty());
+                    maintenance(&format!("annotation {MAINTENANCE_WINDOWS}"), own)
+                }
+                None => windows.clone(),
+            };
             if let Some(config) = config.filter(|_| facts.control_plane) {
                 facts.changes = changes(owner, machine, config);
             }
@@ -58,6 +68,19 @@ impl Machines {
             facts
         };
         self.machines.values().map(one).collect()
+    }
+}
+
+fn windows_of(owner: &CapstanControlPlane) -> impl Iterator<Item = &str> {
+    owner.spec.rollout.iter().flat_map(|rollout| &rollout.windows).map(String::as_str)
+}
+
+/// What the texts of a field mean.
+fn maintenance<'a>(field: &str, texts: impl Iterator<Item = &'a str>) -> Maintenance {
+    match Windows::parse(texts) {
+        Ok(None) => Maintenance::AnyTime,
+        Ok(Some(windows)) => Maintenance::Within(Arc::new(windows)),
+        Err(error) => Maintenance::Unreadable(format!("{field}: {error}")),
     }
 }
 

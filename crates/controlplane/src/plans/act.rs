@@ -31,6 +31,8 @@ use crate::workload::Workload;
 
 /// Pause before the pods of a drain are read again.
 const UNTIL_PODS_ARE_GONE: Duration = Duration::from_secs(2);
+/// Longest pause before closed maintenance windows are looked at again.
+const UNTIL_WINDOW: Duration = Duration::from_secs(600);
 /// The waits of a new machine are not written for this time.
 const YOUNG: Duration = Duration::from_secs(10);
 
@@ -206,6 +208,14 @@ impl<W: Workload> Planner<'_, W> {
             Gate::Leave => return Ok(None),
             Gate::Wait(why) => {
                 self.next = self.next.or(Next::After(UNTIL_PODS_ARE_GONE));
+                return Ok(Some(why));
+            }
+            Gate::Closed { why, opens } => {
+                // The windows may be changed, or read again by a later version: not only the opening is waited for.
+                let pause = opens.map(|opens| opens.duration_since(scope.now));
+                let pause = pause.and_then(|pause| Duration::try_from(pause).ok());
+                let pause = pause.map_or(UNTIL_WINDOW, |pause| pause.min(UNTIL_WINDOW));
+                self.next = self.next.or(Next::After(pause));
                 return Ok(Some(why));
             }
             Gate::Open => {}

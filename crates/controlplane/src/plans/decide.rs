@@ -130,7 +130,8 @@ pub(crate) fn decide(
     let version = own.version.as_deref().unwrap_or_default();
     let setup = Setup::new(version, &rendered.fingerprint);
     let first = plans::is_first(own);
-    let record = Record { setup, ran, first, attempt, written: Some(now), retry: own.retry.clone() };
+    let (retry, earlier) = (own.retry.clone(), plans::earlier(own));
+    let record = Record { setup, ran, first, attempt, written: Some(now), retry, earlier };
     Decision::Write(Box::new(Written { rendered, record, revision }))
 }
 

@@ -189,7 +189,7 @@ fn versions_are_told_oldest_first() {
 }
 
 #[test]
-fn what_etcd_and_plans_wait_for_is_told() {
+fn what_etcd_and_plans_wait_for_is_reported() {
     let object = computed(3, |seen| seen.etcd = EtcdView::Known(members("a+ b- c+")));
     let (status, _, message) = says(&object, "EtcdClusterHealthy");
     assert_eq!(

@@ -138,11 +138,11 @@ impl World {
             let found = found.map(|condition| condition.status.to_string()).unwrap_or_default();
             ensure!(found == wanted, "{type_}: {found}");
         }
-        self.plans_are_told().await
+        self.plans_are_reported().await
     }
 
     /// Whether the status of each CapstanConfig names the plan in the plan Secret, with the setup that the Secret says.
-    async fn plans_are_told(&self) -> Result<()> {
+    async fn plans_are_reported(&self) -> Result<()> {
         let scene = self.scene().await?;
         for machine in &scene.machines {
             let name = machine.name_any();

@@ -38,7 +38,7 @@ mod tests {
     use capstan_api::conditions::ConditionStatus;
 
     #[test]
-    fn why_it_was_not_discovered_is_told() {
+    fn why_it_was_not_discovered_is_reported() {
         assert_eq!(condition(None).status, ConditionStatus::True);
         let discovered = condition(Some(&CallError::Unreachable("cannot connect: refused".to_owned())));
         assert_eq!(

@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bundle_without_certificates_is_told() {
+    fn a_bundle_without_certificates_is_reported() {
         let bundle = ByteString(b"-----BEGIN CERTIFICATE-----\n!\n-----END CERTIFICATE-----\n".to_vec());
         let error = client_config(Some(&bundle), None).expect_err("no certificate");
         assert!(error.to_string().contains("caBundle"), "{error}");

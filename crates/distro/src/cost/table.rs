@@ -176,6 +176,7 @@ const FIELDS: &[Field] = &[
         "machines that were set up before are started again",
     ),
     Field::new(ControlPlane, "spec.rollout.strategy", NOTHING, PERMISSION),
+    Field::new(ControlPlane, "spec.rollout.windows", NOTHING, "it counts when a machine is to be drained or restarted"),
     Field::new(ControlPlane, "spec.etcd.snapshots", LIVE, NEXT_TIME),
     Field::new(ControlPlane, "spec.healing", LIVE, NEXT_TIME),
     Field::new(ControlPlane, "spec.remediation", LIVE, NEXT_TIME),
@@ -219,6 +220,7 @@ const FIELDS: &[Field] = &[
     Field::new(Config, "spec.before", LIVE, COMMAND).by(&["name"]),
     Field::new(Config, "spec.after", LIVE, COMMAND).by(&["name"]),
     Field::new(Config, "spec.release", LIVE, "it counts when the machine's host is released"),
+    Field::new(Config, "spec.onDrift", LIVE, "it counts when the agent next finds a change on the machine"),
     Field::new(
         HostMachine,
         "metadata",

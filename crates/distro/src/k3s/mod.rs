@@ -37,9 +37,10 @@ mod steps;
 mod token;
 mod unit;
 
+use capstan_api::bootstrap::DriftPolicy;
 use capstan_plan::{
-    Action, Artifact, Check, Command, Content, EnvVar, File, Gate, HttpUrl, MachinePath, Mode, Probe, Repeat,
-    Retry, SecretText, Step, StepName, Stop, Target, Undo, Unit,
+    Action, Artifact, Check, Command, Content, EnvVar, File, Gate, HttpUrl, MachinePath, Mode, OnDrift,
+    Probe, Repeat, Retry, SecretText, Step, StepName, Stop, Target, Undo, Unit,
 };
 
 use crate::cost::Cost;
@@ -116,6 +117,11 @@ pub(crate) fn render(inputs: &Inputs<'_>) -> Result<Rendered, InputError> {
     steps.extend(after.into_iter().map(user_command));
     if inputs.heal.reapply.is_some() {
         steps.iter_mut().filter(|step| step.path().is_some()).for_each(|step| step.repeat = Repeat::Always);
+    }
+    if inputs.config.on_drift == Some(DriftPolicy::Report) {
+        // The script is Capstan's own: a reset needs it.
+        let theirs = steps.iter_mut().filter(|step| step.name.as_str() != "script");
+        theirs.for_each(|step| step.on_drift = OnDrift::Report);
     }
     // Asked again and again, so it must cost next to nothing; whether the API server answers is seen from outside.
     let kubelet = HttpUrl::new(KUBELET).expect("an address of this module");

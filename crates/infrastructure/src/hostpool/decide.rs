@@ -210,7 +210,7 @@ pub(super) fn may_go(pool: &HostPool, hosts: &[Arc<Host>], progress: &Progress) 
 
 /// When to reconcile the pool again.
 pub(super) fn again(progress: &Progress) -> Duration {
-    match (progress.starting.is_empty(), progress.is_in_trouble()) {
+    match (progress.starting.is_empty(), progress.needs_a_person()) {
         (false, _) => BOOTING,
         (true, true) => IN_TROUBLE,
         (true, false) => RESYNC,

@@ -9,6 +9,7 @@ mod report;
 use capstan_plan::{Artifact, Epoch, PlanId, Revision};
 use jiff::{SignedDuration, Timestamp};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use crate::change::Change;
 use crate::etcd::{Members, quorum};
@@ -16,6 +17,7 @@ use crate::healing;
 use crate::knowledge::Knowledge;
 use crate::plans::Record;
 use crate::wait::{self, Wait};
+use crate::windows::Windows;
 
 pub use report::{progress, reported_revision};
 
@@ -60,6 +62,8 @@ pub struct MachineFacts {
     pub has_recovered: bool,
     /// The user has excluded it from all changes.
     pub is_kept_out: bool,
+    /// When it may be drained and restarted.
+    pub maintenance: Maintenance,
     /// The MachineDeployment or MachineSet that owns it, with which it shares a budget.
     pub group: Option<String>,
     /// The last sign of life of its agent, if that is longer ago than the limit.
@@ -108,6 +112,18 @@ pub struct MachineFacts {
     pub is_heard_of: bool,
     /// Assumed to be up. Set only for planned changes, never for decisions that are executed.
     pub taken_as_up: bool,
+}
+
+/// When a machine may be drained and restarted for a planned change.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Maintenance {
+    /// At any time.
+    #[default]
+    AnyTime,
+    /// In these windows.
+    Within(Arc<Windows>),
+    /// The windows cannot be read, and why: never.
+    Unreadable(String),
 }
 
 /// The state of the hook that keeps the host of a machine until its member is removed from etcd.

@@ -8,9 +8,10 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::budget::Budgets;
 use crate::etcd::quorum;
-use crate::facts::{EtcdView, MachineFacts, PlanFacts, Progress};
+use crate::facts::{EtcdView, MachineFacts, Maintenance, PlanFacts, Progress};
 use crate::knowledge::Knowledge;
 use crate::wait::{self, Wait};
+use crate::windows::Opening;
 
 /// What to do about the gate of a plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,6 +20,13 @@ pub enum Gate {
     Leave,
     /// It stays closed, and why.
     Wait(Wait),
+    /// It stays closed until a maintenance window opens.
+    Closed {
+        /// Why.
+        why: Wait,
+        /// When the next window opens; not known if the windows cannot be read.
+        opens: Option<Timestamp>,
+    },
     /// Drain the Node; then the gate may be opened.
     Drain,
     /// It may be opened.
@@ -56,6 +64,9 @@ pub fn gate(machine: &MachineFacts, all: &[MachineFacts], view: &View<'_>) -> Ga
     if plan.progress != Progress::AtGate {
         return Gate::Leave;
     }
+    if let Some(closed) = outside_of_windows(machine, plan, view.now) {
+        return closed;
+    }
     if let Err(why) = may_stop(machine, all, view) {
         return Gate::Wait(why);
     }
@@ -65,6 +76,23 @@ pub fn gate(machine: &MachineFacts, all: &[MachineFacts], view: &View<'_>) -> Ga
     match plan.record.drains() && is_drained_first(machine, all, view.now) {
         true => Gate::Drain,
         false => Gate::Open,
+    }
+}
+
+/// Whether the machine waits for a maintenance window. A window is for planned changes of machines that work: healing, a machine
+/// that is down anyway, one that leaves, and a drain that has begun do not wait.
+fn outside_of_windows(machine: &MachineFacts, plan: &PlanFacts, now: Timestamp) -> Option<Gate> {
+    let is_broken = machine.is_unhealthy || machine.healing.active.is_some() || machine.is_known_lost();
+    if is_broken || machine.deleting || plan.record.may_be_down() || plan.drain_since.is_some() {
+        return None;
+    }
+    match &machine.maintenance {
+        Maintenance::AnyTime => None,
+        Maintenance::Unreadable(why) => Some(Gate::Closed { why: wait::readable_windows(why), opens: None }),
+        Maintenance::Within(windows) => match windows.at(now) {
+            Opening::Open { .. } => None,
+            Opening::Closed { opens } => Some(Gate::Closed { why: wait::window(opens), opens: Some(opens) }),
+        },
     }
 }
 
@@ -200,6 +228,8 @@ mod tests {
     use crate::facts::NodeView;
     use crate::facts::fixtures::{members, ready};
     use crate::plans::record::{Record, Setup};
+    use crate::windows::Windows;
+    use std::sync::Arc;
 
     fn at_gate(machine: MachineFacts, ran: Option<(&str, &str)>) -> MachineFacts {
         let mut machine = machine.up().says(Progress::AtGate);
@@ -376,6 +406,52 @@ mod tests {
         };
         assert!(matches!(decided(true), Gate::Wait(_)));
         assert_eq!(decided(false), Gate::Open);
+    }
+
+    #[test]
+    fn planned_changes_wait_for_a_maintenance_window() {
+        let windows = |texts: &[&str]| {
+            let windows = Windows::parse(texts.iter().copied()).expect("windows").expect("some");
+            Maintenance::Within(Arc::new(windows))
+        };
+        // The time of these tests is a Thursday at midnight.
+        let closed = || windows(&["Fri 02:00-06:00 UTC"]);
+        let unknown = EtcdView::Unknown(String::new());
+        let worker = || at_gate(MachineFacts::worker("a"), Some(OTHER));
+        let decided = |machine: &MachineFacts| decided(machine, &[MachineFacts::worker("b").up()], &unknown);
+        let within = |maintenance: Maintenance| worker().with(|m| m.maintenance = maintenance);
+        assert_eq!(decided(&within(windows(&["Thu 00:00-01:00 UTC"]))), Gate::Drain);
+        assert_eq!(
+            decided(&within(closed())),
+            Gate::Closed {
+                why: "waits for its maintenance window, which opens at 1970-01-02T02:00:00Z".to_owned(),
+                opens: Some("1970-01-02T02:00:00Z".parse().expect("a time")),
+            }
+        );
+        assert_eq!(
+            decided(&within(Maintenance::Unreadable("field x: y".to_owned()))),
+            Gate::Closed {
+                why: "waits until its maintenance windows can be read: field x: y".to_owned(),
+                opens: None
+            }
+        );
+        let waits = |machine: &MachineFacts| matches!(decided(machine), Gate::Closed { .. });
+        assert!(waits(&within(closed())));
+        for (case, change) in [
+            ("unhealthy", (|m| m.is_unhealthy = true) as fn(&mut MachineFacts)),
+            ("its Node is lost", |m| m.node = ready(false)),
+            ("being drained", |m| m.plan.as_mut().expect("a plan").drain_since = Some(Timestamp::UNIX_EPOCH)),
+            ("may be down", |m| {
+                m.plan.as_mut().expect("a plan").record.ran = Some(Setup::default());
+            }),
+        ] {
+            assert!(!waits(&within(closed()).with(change)), "{case}");
+        }
+        // Nothing is restarted, or it is started for the first time.
+        for ran in [None, Some(("new", "new"))] {
+            let live = at_gate(MachineFacts::worker("a"), ran).with(|m| m.maintenance = closed());
+            assert_eq!(decided(&live), Gate::Open);
+        }
     }
 
     #[test]

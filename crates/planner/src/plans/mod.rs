@@ -1,6 +1,7 @@
 //! Plans: which machine begins the cluster, which plan each machine gets, and when it may restart Kubernetes.
 
 mod decide;
+mod earlier;
 mod election;
 mod gate;
 mod outcome;
@@ -8,6 +9,7 @@ mod record;
 
 pub(crate) use decide::runs_ahead;
 pub use decide::{LIFE, Verdict, others_serve, restart_after, role, verdict};
+pub use earlier::{Earlier, Effect, Ending, earlier, effect};
 pub use election::{Elected, Election, elect, has_begun};
 pub use gate::{Gate, View, drain_timeout, gate, is_drained_first, is_to_be_uncordoned, is_to_come_back};
 pub use outcome::Outcome;

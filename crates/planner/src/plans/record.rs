@@ -3,6 +3,7 @@
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
+use super::earlier::Earlier;
 use crate::facts::{MachineFacts, Progress};
 use crate::fingerprint::Fingerprint;
 
@@ -56,6 +57,9 @@ pub struct Record {
     /// The value of the retry annotation at that time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry: Option<String>,
+    /// The plans before this one, newest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub earlier: Vec<Earlier>,
 }
 
 /// How often the same plan is tried.
@@ -135,7 +139,7 @@ mod tests {
 
     fn record(ran: Option<Setup>, to: &str) -> Record {
         let written = Some(Timestamp::UNIX_EPOCH);
-        Record { setup: setup(to), ran, first: false, attempt: 1, written, retry: None }
+        Record { setup: setup(to), ran, first: false, attempt: 1, written, retry: None, earlier: vec![] }
     }
 
     #[test]

@@ -165,7 +165,7 @@ impl Yard {
     }
 
     /// Everything that users can read, but for Secrets.
-    async fn all_that_is_told(&self) -> String {
+    async fn everything_readable(&self) -> String {
         let mut output = String::new();
         let events: Api<k8s_openapi::api::core::v1::Event> = self.api();
         output += &format!("{:?}", events.list(&ListParams::default()).await.unwrap().items);
@@ -234,7 +234,7 @@ async fn from_a_pool_to_a_machine_and_back() {
     let host = yard.api::<Host>().get("rack-1").await.unwrap();
     assert_eq!(host.spec.ssh.as_ref().unwrap().host_keys, [right.as_str()]);
     assert_eq!(host.spec.claim.as_ref().map(|claim| claim.machine_name.as_str()), Some("m1"));
-    assert!(!yard.all_that_is_told().await.contains(PLANTED));
+    assert!(!yard.everything_readable().await.contains(PLANTED));
 
     // Given back clean, it is claimed anew.
     yard.gone("m1").await;

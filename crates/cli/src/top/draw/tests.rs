@@ -274,7 +274,7 @@ fn hosts_and_what_is_wrong_with_them() {
 }
 
 #[test]
-fn a_lost_connection_and_what_cannot_be_read_are_told() {
+fn a_lost_connection_and_what_cannot_be_read_are_reported() {
     let lost = Status { trouble: Some((now(), owned("connection refused"))), ..status() };
     let drawn = lines(&buffer(&fleet(), &[], (100, 10), &lost, true));
     assert!(drawn[0].contains("no connection"), "{drawn:#?}");

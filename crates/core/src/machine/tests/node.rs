@@ -13,7 +13,7 @@ use crate::machine::observe::{NodeReading, Observed};
 use crate::machine::status;
 
 #[test]
-fn every_wait_for_a_node_is_told() {
+fn every_wait_for_a_node_is_reported() {
     let id = |mut machine: Machine| {
         machine.spec.provider_id = Some("x://1".to_owned());
         machine

@@ -40,7 +40,7 @@ fn machines_are_counted() {
 }
 
 #[test]
-fn scaling_is_told() {
+fn scaling_is_reported() {
     let machines = |number: usize| (0..number).map(|i| machine(&format!("m{i}")).done()).collect::<Vec<_>>();
     for (wanted, have, deleting, type_, expected) in [
         (3, 1, false, "ScalingUp", ("True", "ScalingUp", "Scaling up from 1 to 3 replicas")),
@@ -62,7 +62,7 @@ fn scaling_is_told() {
 }
 
 #[test]
-fn what_blocks_scaling_up_is_told() {
+fn what_blocks_scaling_up_is_reported() {
     let blocked = Seen {
         machines: Some(vec![]),
         missing_templates: vec!["ConfigTemplate".into(), "InfraTemplate".into()],
@@ -105,7 +105,7 @@ fn young_machines_are_not_blamed_for_saying_nothing() {
 }
 
 #[test]
-fn remediation_is_told() {
+fn remediation_is_reported() {
     let sick =
         machine("a").condition("HealthCheckSucceeded", false).condition("OwnerRemediated", false).done();
     let set = after(1, false, &seen(vec![sick]));

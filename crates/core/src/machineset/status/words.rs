@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn the_reason_of_a_long_drain_is_told() {
+    fn the_reason_of_a_long_drain_is_reported() {
         let draining = machine("a")
             .deleting()
             .condition_since("Deleting", true, "DrainingNode", 0)

@@ -90,7 +90,7 @@ pub(in crate::hostpool) struct Progress {
 
 impl Progress {
     /// Whether a person must act.
-    pub(in crate::hostpool) fn is_in_trouble(&self) -> bool {
+    pub(in crate::hostpool) fn needs_a_person(&self) -> bool {
         self.refused.is_some() || !self.failed.is_empty()
     }
 }

@@ -68,7 +68,7 @@ async fn a_claim_is_an_instance_and_comes_off_again() {
 }
 
 #[tokio::test]
-async fn what_cloud_init_says_went_wrong_is_told() {
+async fn what_cloud_init_says_went_wrong_is_reported() {
     let world = World::new();
     // In its log, and only there, as version 22.4 does it.
     let say = format!(

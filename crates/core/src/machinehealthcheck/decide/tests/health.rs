@@ -103,7 +103,7 @@ fn a_node_that_is_gone_is_unhealthy_at_once() {
 }
 
 #[test]
-fn machine_conditions_come_first_and_all_problems_are_told() {
+fn machine_conditions_come_first_and_all_problems_are_reported() {
     let machine = machine("m").with_node().condition_since("Disk", false, "Full", 0).done();
     let disk = "Condition Disk on Machine is reporting status False with reason Full for more than 1m40s";
     let gone = "Node n has been deleted";
