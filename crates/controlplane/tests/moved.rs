@@ -144,7 +144,7 @@ async fn a_plan_that_is_not_told_is_told_again_and_not_written_again() {
         world.config_status(name, &json!({"status": {"plan": plan}})).await.unwrap();
     }
     reconcile(&world, &manager).await.unwrap();
-    assert_eq!(self::reported_plans(&world).await.unwrap(), told);
+    assert_eq!(reported_plans(&world).await.unwrap(), told);
     let after = versions(&world).await.unwrap();
     for _ in 0..3 {
         reconcile(&world, &manager).await.unwrap();
