@@ -18,7 +18,6 @@ mod enrolment;
 mod names;
 mod this_plane;
 mod userdata;
-mod verified_objects;
 
 use capstan_artifacts::Software;
 use capstan_controller::{Caches, Scope, run};

@@ -18,6 +18,7 @@ mod base64_text;
 mod content;
 mod digest;
 mod gates;
+pub mod heartbeat;
 mod identity;
 mod path;
 mod report;

@@ -13,10 +13,10 @@ use tower::ServiceExt as _;
 
 use crate::action::{Action, Target};
 use crate::model::{
-    Age, ClusterPage, ClusterRow, Condition, ConditionList, Count, Domain, EarlierPlan, Event, Fact, Fleet, HandOff,
-    HostCell, HostPage, HostRow, Hosts, LedgerLine, LedgerView, MachineChange, MachinePage, Offer, Paging,
-    PlanProgress, PlanStep, Preview, PreviewField, PreviewMachine, PreviewObject, Probe, Revision, Rollout,
-    RolloutTurn, Tone, TreeLine, Waiting,
+    Age, ClusterPage, ClusterRow, Condition, ConditionList, Count, Domain, EarlierPlan, Event, Fact, Fleet,
+    HandOff, HostCell, HostPage, HostRow, Hosts, LedgerLine, LedgerView, MachineChange, MachinePage, Offer,
+    Paging, PlanProgress, PlanStep, Preview, PreviewField, PreviewMachine, PreviewObject, Probe, Revision,
+    Rollout, RolloutTurn, Tone, TreeLine, Waiting,
 };
 use crate::render::Renderer;
 use crate::server::{Options, Shared, router};

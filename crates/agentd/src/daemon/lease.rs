@@ -1,18 +1,15 @@
-//! The sign of life: the one thing that an idle agent writes.
+//! The heartbeat: the one thing that an idle agent writes.
 
+use capstan_plan::heartbeat;
 use jiff::Timestamp;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::time::Duration;
 
 use crate::api::Client;
 use crate::config::Config;
 use crate::status::Board;
 
-/// How long a sign of life holds.
-const HOLDS_SECONDS: u64 = 60;
-/// How long to wait between two. Two may get lost.
-const BETWEEN: Duration = Duration::from_secs(HOLDS_SECONDS / 3);
-
+/// Renews the Lease in the interval that the manager asks for.
 pub(super) async fn run(client: &Client, config: &Config, board: &Board) {
     let path = format!(
         "/apis/coordination.k8s.io/v1/namespaces/{}/leases/{}-agent",
@@ -20,17 +17,30 @@ pub(super) async fn run(client: &Client, config: &Config, board: &Board) {
         config.machine()
     );
     let acquired = time(Timestamp::now());
+    let mut interval = heartbeat::DEFAULT;
     loop {
         let patch = json!({"spec": {
             "holderIdentity": config.machine_id(),
-            "leaseDurationSeconds": HOLDS_SECONDS,
+            "leaseDurationSeconds": heartbeat::validity(interval).as_secs(),
             "acquireTime": acquired,
             "renewTime": time(Timestamp::now()),
         }});
-        let went = client.api().merge(&path, &patch).await;
-        board.note(|status| &mut status.lease, went.map(drop).map_err(|error| error.to_string()));
-        tokio::time::sleep(BETWEEN.mul_f64(rand::random_range(0.9..=1.1))).await;
+        let renewed = client.api().merge(&path, &patch).await;
+        let wanted = renewed.as_ref().ok().map(asked_interval);
+        board.note(|status| &mut status.lease, renewed.map(drop).map_err(|error| error.to_string()));
+        // A Lease that is valid for the shorter interval would end before its next renewal.
+        let is_longer = wanted.is_some_and(|wanted| wanted > interval);
+        interval = wanted.unwrap_or(interval);
+        if !is_longer {
+            tokio::time::sleep(interval.mul_f64(rand::random_range(0.9..=1.1))).await;
+        }
     }
+}
+
+/// The interval that a Lease asks for.
+fn asked_interval(lease: &Value) -> Duration {
+    let asked = lease["metadata"]["annotations"][heartbeat::ANNOTATION].as_str();
+    asked.and_then(heartbeat::read).unwrap_or(heartbeat::DEFAULT)
 }
 
 /// As the API wants it: with microseconds, always.
@@ -43,6 +53,20 @@ fn time(time: Timestamp) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_lease_says_how_often_it_is_renewed() {
+        let asked = |annotations: Value| asked_interval(&json!({"metadata": {"annotations": annotations}}));
+        assert_eq!(asked(json!({heartbeat::ANNOTATION: "120"})), Duration::from_secs(120));
+        for absent in [
+            Value::Null,
+            json!({}),
+            json!({heartbeat::ANNOTATION: "often"}),
+            json!({heartbeat::ANNOTATION: 7}),
+        ] {
+            assert_eq!(asked(absent), heartbeat::DEFAULT);
+        }
+    }
 
     #[test]
     fn times_have_microseconds() {

@@ -30,13 +30,11 @@ use jiff::Timestamp;
 use kube::api::Api;
 use kube::{Client, ResourceExt as _};
 use std::sync::Arc;
-use std::time::Instant;
 
 use crate::PlaneAddress;
 use crate::contact::{self, Heard};
 use crate::enrolment::{self, EnrolmentStep};
 use crate::this_plane::PlanKeys;
-use crate::verified_objects::VerifiedObjects;
 use decide::Decision;
 use status::OWNED;
 
@@ -49,7 +47,6 @@ pub struct Bootstrap {
     pub(crate) caches: Caches,
     pub(crate) plane: PlaneAddress,
     pub(crate) software: Software,
-    pub(crate) verified_objects: VerifiedObjects,
     pub(crate) plan_keys: PlanKeys,
     /// Which plane it is, whatever its address.
     pub(crate) name: PlaneName,
@@ -62,8 +59,7 @@ impl Bootstrap {
     /// `software`.
     pub fn new(caches: Caches, plane: PlaneAddress, software: Software) -> Self {
         let name = PlaneName::of(caches.client().clone());
-        let (verified_objects, plan_keys) = (VerifiedObjects::default(), PlanKeys::default());
-        Self { caches, plane, software, verified_objects, plan_keys, name, heard: Arc::default() }
+        Self { caches, plane, software, plan_keys: PlanKeys::default(), name, heard: Arc::default() }
     }
 
     /// With heartbeats that something else takes note of.
@@ -112,10 +108,6 @@ impl Reconciler for Bootstrap {
                 Some(observed) => enrolment::decide(&observed, now),
                 None => enrolment::Decision::too_early(),
             };
-            if seen.own.as_ref().is_some_and(|own| !own.are_verified) {
-                let uid = config.uid().unwrap_or_default();
-                self.verified_objects.seen(&uid, enrolment.has_verified_objects(), Instant::now());
-            }
             if seen.data.is_none() && seen.own.is_some() && enrolment.step == EnrolmentStep::Rest {
                 // What is not in memory may be there all the same, without the label. What comes next rests on it.
                 seen.data = self.secrets(&namespace).get(&namespace, &config.name_any()).await?;

@@ -78,6 +78,7 @@ impl Seen {
             this_plane: &self.this_plane,
             follows: self.data.as_ref().is_some_and(|data| data.labels().contains_key(hand_over::LABEL)),
             owner: &own.owner,
+            interval: own.interval,
             found: &own.found,
             enrolment: own.enrolment.as_ref(),
             report: own.report.as_ref(),

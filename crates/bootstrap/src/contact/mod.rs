@@ -9,9 +9,11 @@
 
 mod decide;
 mod heard;
+mod interval;
 mod status;
 pub(crate) mod triggers;
 
 pub(crate) use decide::Contact;
 pub(crate) use heard::Heard;
+pub(crate) use interval::interval;
 pub(crate) use status::{condition, drift, health, probes};

@@ -31,6 +31,8 @@ pub(crate) struct Observed<'a> {
     pub(crate) follows: bool,
     /// The CapstanConfig, as a reference to an owner.
     pub(crate) owner: &'a Value,
+    /// The interval of its agent's heartbeats.
+    pub(crate) interval: Duration,
     /// What has the names of [`objects::wanted`], in that order.
     pub(crate) found: &'a [Option<Value>],
     /// What has the name of the ServiceAccount of the enrolment token.
@@ -46,7 +48,7 @@ impl Observed<'_> {
     /// UID of the ServiceAccount of the machine; `None` if it is unknown.
     fn account(&self) -> Option<&str> {
         let name = self.names.account();
-        let mut wanted = objects::wanted(self.names, self.owner).into_iter().zip(self.found);
+        let mut wanted = objects::wanted(self.names, self.owner, self.interval).into_iter().zip(self.found);
         let (_, found) = wanted.find(|(wanted, _)| wanted.kind == SERVICE_ACCOUNT && wanted.name == name)?;
         found.as_ref()?.pointer("/metadata/uid")?.as_str()
     }
@@ -125,12 +127,6 @@ impl Decision {
     /// Before the machine has an identity there is nothing to enrol.
     pub(crate) fn too_early() -> Self {
         Self::waits(&causes::WAITING_FOR_BOOTSTRAP_DATA, "Waiting for the bootstrap data to be made")
-    }
-
-    /// Whether the objects of the machine were looked at and found to be as they should be. A machine that must part from
-    /// another plane has not had them looked at yet.
-    pub(crate) fn has_verified_objects(&self) -> bool {
-        self.blocked.is_none() && !matches!(self.step, EnrolmentStep::Objects(_) | EnrolmentStep::Part)
     }
 
     fn doing(step: EnrolmentStep) -> Self {
@@ -255,8 +251,9 @@ fn waits_for_machine(observed: &Observed<'_>, now: Timestamp) -> Decision {
 /// Nothing is to be decided on rights that are not there.
 fn objects_first(observed: &Observed<'_>) -> Option<Decision> {
     let (names, owner) = (observed.names, observed.owner);
+    let wanted = objects::wanted(names, owner, observed.interval).into_iter();
     let mut pairs: Vec<(Wanted, Option<&Value>)> =
-        objects::wanted(names, owner).into_iter().zip(observed.found.iter().map(Option::as_ref)).collect();
+        wanted.zip(observed.found.iter().map(Option::as_ref)).collect();
     let mut changes = Vec::new();
     let enrolment = objects::enrolment(names, owner);
     if let Some(report) = observed.report.filter(|report| is_enrolled(report, observed.this_plane)) {

@@ -2,30 +2,34 @@
 
 use capstan_api::agent::MachineReport;
 use capstan_api::bootstrap::CapstanConfig;
-use capstan_controller::error::{Doing as _, Error, Result};
+use capstan_controller::error::{Error, Result};
 use capstan_controller::{Cache, Cached, owners};
+use capstan_plan::heartbeat;
 use futures::future::try_join_all;
+use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::ServiceAccount;
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use kube::api::{Api, DynamicObject};
-use kube::core::NamespaceResourceScope;
-use kube::core::{ApiResource, GroupVersionKind};
+use kube::core::{ApiResource, GroupVersionKind, NamespaceResourceScope};
 use kube::{Resource, ResourceExt as _};
 use serde::Serialize;
 use serde_json::Value;
-use std::time::Instant;
+use std::time::Duration;
 
-use super::decide::objects::{self, REPORT, ROLE, ROLE_BINDING, ResourceKind, SERVICE_ACCOUNT, Wanted};
+use super::decide::objects::{
+    self, LEASE, REPORT, ROLE, ROLE_BINDING, ResourceKind, SERVICE_ACCOUNT, Wanted,
+};
 use crate::capstanconfig::Bootstrap;
+use crate::contact;
 use crate::names::Names;
 
 /// The objects of one machine.
 pub(crate) struct Own {
     pub(crate) names: Names,
     pub(crate) owner: Value,
+    /// The interval of its agent's heartbeats.
+    pub(crate) interval: Duration,
     pub(crate) found: Vec<Option<Value>>,
-    /// Whether its Lease was not read, but taken to be what it was a moment ago.
-    pub(crate) are_verified: bool,
     pub(crate) enrolment: Option<Value>,
     pub(crate) report: Option<MachineReport>,
 }
@@ -37,9 +41,11 @@ impl Bootstrap {
         })?;
         let owner = serde_json::to_value(owner)
             .map_err(|error| Error::transient("cannot write a reference to an owner", error))?;
-        let wanted = objects::wanted(&names, &owner);
-        let are_verified = self.verified_objects.holds(&config.uid().unwrap_or_default(), Instant::now());
-        let found = try_join_all(wanted.iter().map(|object| self.found(&names, object, are_verified)));
+        let lease = self.beside::<Lease>(&names).get(&names.namespace, &names.lease()).await?;
+        let interval = self.interval(lease.as_deref());
+        let wanted = objects::wanted(&names, &owner, interval);
+        let lease = lease.as_deref().map(value).transpose()?;
+        let found = try_join_all(wanted.iter().map(|object| self.found(&names, object, lease.as_ref())));
         let (found, enrolment) = futures::try_join!(found, self.enrolment(&names))?;
         let report = wanted
             .iter()
@@ -51,7 +57,17 @@ impl Bootstrap {
             .map_err(|error| Error::transient("cannot read a MachineReport", error))?
             // One of a former life says nothing about this machine.
             .filter(|report| report.spec.machine_id == names.machine_id);
-        Ok(Own { names, owner, found, are_verified, enrolment, report })
+        Ok(Own { names, owner, interval, found, enrolment, report })
+    }
+
+    /// The interval of heartbeats, by the number of machines that this process knows. It stays while that is unknown.
+    fn interval(&self, lease: Option<&Lease>) -> Duration {
+        let current = lease.and_then(|lease| lease.annotations().get(heartbeat::ANNOTATION));
+        let current = current.and_then(|text| heartbeat::read(text));
+        match self.caches.of::<CapstanConfig>().count_now() {
+            Some(machines) => contact::interval(machines, current),
+            None => current.unwrap_or(heartbeat::DEFAULT),
+        }
     }
 
     /// Any object of the machine's namespace, as it is on the wire.
@@ -61,32 +77,17 @@ impl Bootstrap {
         Api::namespaced_with(self.client().clone(), namespace, &resource)
     }
 
-    async fn find(&self, names: &Names, kind: ResourceKind, name: &str) -> Result<Option<Value>> {
-        let doing = || format!("cannot read {} {}/{name}", kind.kind, names.namespace);
-        let found = self.untyped(&names.namespace, kind).get_opt(name).await.doing(doing)?;
-        found.map(serde_json::to_value).transpose().map_err(|error| Error::transient(doing(), error))
-    }
-
-    /// An object of the machine as it is. What grants nothing is taken to be as wanted, if it was a moment ago.
-    async fn found(&self, names: &Names, wanted: &Wanted, are_verified: bool) -> Result<Option<Value>> {
-        let (kind, name) = (wanted.kind, &wanted.name);
-        if kind == REPORT {
-            return self.cached(&self.caches.of::<MachineReport>(), names, name).await;
-        }
-        // What these grant is compared every time, so that wider rights are taken back at once.
-        if kind == ROLE {
-            return self.cached(&self.beside::<Role>(names), names, name).await;
-        }
-        if kind == ROLE_BINDING {
-            return self.cached(&self.beside::<RoleBinding>(names), names, name).await;
-        }
-        // It is told from another one of its name by its UID.
-        if kind == SERVICE_ACCOUNT {
-            return self.cached(&self.beside::<ServiceAccount>(names), names, name).await;
-        }
-        match are_verified {
-            true => Ok(Some(wanted.object.clone())),
-            false => self.find(names, kind, name).await,
+    /// An object of the machine as it is, from the cache. Roles are compared every time, so that wider rights are taken back at
+    /// once.
+    async fn found(&self, names: &Names, wanted: &Wanted, lease: Option<&Value>) -> Result<Option<Value>> {
+        let name = &wanted.name;
+        match wanted.kind {
+            REPORT => self.cached(&self.caches.of::<MachineReport>(), names, name).await,
+            ROLE => self.cached(&self.beside::<Role>(names), names, name).await,
+            ROLE_BINDING => self.cached(&self.beside::<RoleBinding>(names), names, name).await,
+            SERVICE_ACCOUNT => self.cached(&self.beside::<ServiceAccount>(names), names, name).await,
+            LEASE => Ok(lease.cloned()),
+            other => unreachable!("machines have no {}", other.kind),
         }
     }
 

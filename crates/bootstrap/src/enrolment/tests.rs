@@ -6,13 +6,14 @@ use capstan_api::agent::{CredentialRequest, MachineReport, MachineReportStatus};
 use capstan_api::bootstrap::enrolment_reasons::ENROLLED;
 use capstan_api::conditions::ConditionStatus;
 use capstan_api::wait::causes;
+use capstan_plan::heartbeat;
 use jiff::{SignedDuration, Timestamp};
 use rcgen::{KeyPair, PublicKeyData as _};
 use serde_json::{Value, json};
 use std::time::Duration;
 
 use super::decide::Change;
-use super::decide::objects::{self, REPORT, SERVICE_ACCOUNT};
+use super::decide::objects::{self, REPORT, SERVICE_ACCOUNT, Wanted};
 use super::{Decision, EnrolmentStep, Observed, condition, decide, is_enrolled, must_enrol_again};
 use crate::names::{ANSWERED, ANSWERED_AT, Names};
 use crate::this_plane::ThisPlane;
@@ -38,6 +39,11 @@ fn names() -> Names {
     }
 }
 
+/// The objects that a machine needs.
+fn wanted_objects() -> Vec<Wanted> {
+    objects::wanted(&names(), &owner(), heartbeat::DEFAULT)
+}
+
 /// The objects of one machine, and the time.
 struct World {
     now: i64,
@@ -59,7 +65,7 @@ impl World {
     fn new() -> Self {
         Self {
             now: NOW,
-            found: vec![None; objects::wanted(&names(), &owner()).len()],
+            found: vec![None; wanted_objects().len()],
             enrolment: None,
             report_status: None,
             started: None,
@@ -92,15 +98,14 @@ impl World {
     }
 
     fn report(&self) -> Option<MachineReport> {
-        let place = objects::wanted(&names(), &owner()).iter().position(|object| object.kind == REPORT)?;
+        let place = wanted_objects().iter().position(|object| object.kind == REPORT)?;
         let mut report: MachineReport = serde_json::from_value(self.found[place].clone()?).unwrap();
         report.status.clone_from(&self.report_status);
         Some(report)
     }
 
     fn change_report(&mut self, change: impl FnOnce(&mut Value)) {
-        let place =
-            objects::wanted(&names(), &owner()).iter().position(|object| object.kind == REPORT).unwrap();
+        let place = wanted_objects().iter().position(|object| object.kind == REPORT).unwrap();
         change(self.found[place].as_mut().unwrap());
     }
 
@@ -116,6 +121,7 @@ impl World {
             this_plane: &self.this_plane,
             follows: self.follows,
             owner: &owner,
+            interval: heartbeat::DEFAULT,
             found: &self.found,
             enrolment: self.enrolment.as_ref(),
             report: report.as_ref(),
@@ -177,7 +183,7 @@ impl World {
     }
 
     fn change(&mut self, change: &Change) {
-        let all = objects::wanted(&names(), &owner());
+        let all = wanted_objects();
         let place =
             |name: &str, kind| all.iter().position(|object| object.kind == kind && object.name == name);
         let (slot, object) = match change {
@@ -301,10 +307,8 @@ fn what_a_machine_may_not_have_is_refused_with_the_reason() {
 
 #[test]
 fn a_credential_that_is_of_no_use_is_replaced_by_an_enrolment_with_the_same_key() {
-    let account = objects::wanted(&names(), &owner())
-        .iter()
-        .position(|object| object.kind == SERVICE_ACCOUNT)
-        .expect("it has an account");
+    let account =
+        wanted_objects().iter().position(|object| object.kind == SERVICE_ACCOUNT).expect("it has an account");
     let expired = |world: &mut World| world.now += 91 * DAY;
     let deleted = |world: &mut World| world.found[account] = None;
     let removed = |world: &mut World| {
@@ -385,7 +389,7 @@ fn everything_is_made_anew_after_a_move() {
     // Reports and Secrets move, with their spec and without their status; roles, accounts and leases do not.
     let mut world = World::enrolled();
     world.report_status = None;
-    for (wanted, found) in objects::wanted(&names(), &owner()).iter().zip(&mut world.found) {
+    for (wanted, found) in wanted_objects().iter().zip(&mut world.found) {
         if wanted.kind != REPORT {
             *found = None;
         }

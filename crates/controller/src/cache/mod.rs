@@ -395,6 +395,16 @@ impl<K: Cached> Cache<K> {
         }
     }
 
+    /// The number of objects, without waiting: `None` before the first list is complete, and for caches that cache nothing.
+    pub fn count_now(&self) -> Option<usize> {
+        match &self.source {
+            Source::Watched(shared, _) if *shared.first.borrow() == First::Complete => {
+                Some(shared.read().count())
+            }
+            Source::Watched(..) | Source::Live(_) => None,
+        }
+    }
+
     /// All objects with an owner reference to this UID.
     ///
     /// # Errors

@@ -16,6 +16,9 @@ type Key = (String, String);
 /// Shortest pause between two reads of the Leases: silence is counted in minutes.
 const LOOK: SignedDuration = SignedDuration::from_secs(30);
 
+/// Longest validity of a Lease that counts. Agents of a large fleet renew their Leases less often.
+const LONGEST_VALID: SignedDuration = SignedDuration::from_secs(600);
+
 /// When agents were last seen to renew their Leases.
 #[derive(Debug, Default)]
 pub(crate) struct Contacts(Mutex<HashMap<Key, Cluster>>);
@@ -23,8 +26,18 @@ pub(crate) struct Contacts(Mutex<HashMap<Key, Cluster>>);
 #[derive(Debug)]
 struct Cluster {
     looked: Timestamp,
-    /// What each machine's Lease says, and since when.
-    machines: BTreeMap<String, (String, Timestamp)>,
+    /// The last renewal of each machine's Lease.
+    machines: BTreeMap<String, Renewal>,
+}
+
+#[derive(Debug)]
+struct Renewal {
+    /// As the Lease says it: tells one renewal from another.
+    time: String,
+    /// When this process first saw it.
+    seen: Timestamp,
+    /// For how long it is valid, as the machine says.
+    valid: SignedDuration,
 }
 
 impl Contacts {
@@ -42,18 +55,21 @@ impl Contacts {
         let mut before = known.remove(&key).map(|known| known.machines).unwrap_or_default();
         let mut machines = BTreeMap::new();
         for lease in leases {
-            let renewed = lease.spec.as_ref().and_then(|spec| spec.renew_time.as_ref());
-            let (Some(renewed), name) = (renewed, lease.name_any()) else { continue };
+            let Some(spec) = &lease.spec else { continue };
+            let (Some(renewed), name) = (&spec.renew_time, lease.name_any()) else { continue };
             let Some(machine) = name.strip_suffix("-agent") else { continue };
-            let renewed = renewed.0.to_string();
-            let same = before.remove(machine).filter(|(before, _)| *before == renewed);
-            machines.insert(machine.to_owned(), same.unwrap_or((renewed, now)));
+            let time = renewed.0.to_string();
+            let seen = before.remove(machine).filter(|before| before.time == time).map(|before| before.seen);
+            // A machine cannot ask to be missed later than this.
+            let valid = SignedDuration::from_secs(spec.lease_duration_seconds.unwrap_or(0).into());
+            let valid = valid.clamp(SignedDuration::ZERO, LONGEST_VALID);
+            machines.insert(machine.to_owned(), Renewal { time, seen: seen.unwrap_or(now), valid });
         }
         known.insert(key, Cluster { looked: now, machines });
     }
 
-    /// The machines of a cluster that were not heard of for longer than `limit`, and since when. An agent that has never
-    /// renewed its Lease is not known to be silent.
+    /// The machines of a cluster whose agents have not renewed their Lease for longer than `limit` and for longer than twice the
+    /// time that it is valid, and since when. An agent that has never renewed its Lease is not known to be silent.
     pub(crate) fn silent(
         &self,
         namespace: &str,
@@ -64,8 +80,8 @@ impl Contacts {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let known = known.get(&(namespace.to_owned(), cluster.to_owned()));
         let machines = known.into_iter().flat_map(|known| &known.machines);
-        let silent = machines.filter(|(_, (_, since))| now.duration_since(*since) > limit);
-        silent.map(|(machine, (_, since))| (machine.clone(), *since)).collect()
+        let silent = machines.filter(|(_, last)| now.duration_since(last.seen) > limit.max(last.valid * 2));
+        silent.map(|(machine, last)| (machine.clone(), last.seen)).collect()
     }
 }
 
@@ -97,6 +113,28 @@ mod tests {
         // Another value is a sign of life, whatever the machine's clock says.
         assert_eq!(silent(lease(Some(second)), 1062), None);
         assert_eq!(silent(lease(None), 9999), None, "it has never renewed it");
+    }
+
+    #[test]
+    fn an_agent_that_renews_less_often_is_missed_later() {
+        let contacts = Contacts::default();
+        let at = |second| Timestamp::from_second(second).expect("a time");
+        let lease = |seconds: i32| {
+            let spec = json!({"renewTime": "2020-01-01T00:00:00.000000Z", "leaseDurationSeconds": seconds});
+            let lease = json!({"metadata": {"name": "a-agent", "namespace": "n"}, "spec": spec});
+            vec![serde_json::from_value::<Lease>(lease).expect("a Lease")]
+        };
+        let limit = SignedDuration::from_secs(60);
+        for (case, seconds, last) in [
+            ("shorter than the limit", 20, 60),
+            ("longer than the limit", 360, 720),
+            ("a machine that asks not to be missed", i32::MAX, 1200),
+            ("no validity", -1, 60),
+        ] {
+            contacts.heard("n", "c", &lease(seconds), at(0));
+            let is_silent = |second| !contacts.silent("n", "c", limit, at(second)).is_empty();
+            assert!(!is_silent(last) && is_silent(last + 1), "{case}");
+        }
     }
 
     #[test]

@@ -176,7 +176,12 @@ const FIELDS: &[Field] = &[
         "machines that were set up before are started again",
     ),
     Field::new(ControlPlane, "spec.rollout.strategy", NOTHING, PERMISSION),
-    Field::new(ControlPlane, "spec.rollout.windows", NOTHING, "it counts when a machine is to be drained or restarted"),
+    Field::new(
+        ControlPlane,
+        "spec.rollout.windows",
+        NOTHING,
+        "it counts when a machine is to be drained or restarted",
+    ),
     Field::new(ControlPlane, "spec.etcd.snapshots", LIVE, NEXT_TIME),
     Field::new(ControlPlane, "spec.healing", LIVE, NEXT_TIME),
     Field::new(ControlPlane, "spec.remediation", LIVE, NEXT_TIME),

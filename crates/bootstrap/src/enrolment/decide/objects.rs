@@ -3,7 +3,9 @@
 use capstan_api::access;
 use capstan_api::meta::labels;
 use capstan_controller::{identity, names::label_value};
+use capstan_plan::heartbeat;
 use serde_json::{Value, json};
+use std::time::Duration;
 
 use crate::names::Names;
 
@@ -29,7 +31,7 @@ const RBAC: &str = "rbac.authorization.k8s.io";
 pub(crate) const SERVICE_ACCOUNT: ResourceKind = kind("", "v1", "ServiceAccount", "serviceaccounts");
 pub(crate) const REPORT: ResourceKind =
     kind("agent.capstan.dev", "v1alpha1", "MachineReport", "machinereports");
-const LEASE: ResourceKind = kind("coordination.k8s.io", "v1", "Lease", "leases");
+pub(crate) const LEASE: ResourceKind = kind("coordination.k8s.io", "v1", "Lease", "leases");
 pub(crate) const ROLE: ResourceKind = kind(RBAC, "v1", "Role", "roles");
 pub(crate) const ROLE_BINDING: ResourceKind = kind(RBAC, "v1", "RoleBinding", "rolebindings");
 
@@ -43,7 +45,8 @@ pub(crate) struct Wanted {
 
 /// Everything a machine needs to enrol and to work, without the ServiceAccount of its enrolment token. Owned by `owner`, so
 /// that all of it goes with that, and the machine's rights with it.
-pub(crate) fn wanted(names: &Names, owner: &Value) -> Vec<Wanted> {
+/// `interval` is that of the agent's heartbeats.
+pub(crate) fn wanted(names: &Names, owner: &Value, interval: Duration) -> Vec<Wanted> {
     let (report, plan, lease, agent, enrol) =
         (names.report(), names.plan(), names.lease(), names.agent(), names.enrol());
     let account = names.account();
@@ -51,7 +54,7 @@ pub(crate) fn wanted(names: &Names, owner: &Value) -> Vec<Wanted> {
         let subject = json!({"kind": "ServiceAccount", "name": account, "namespace": names.namespace});
         json!({"roleRef": {"apiGroup": RBAC, "kind": "Role", "name": role}, "subjects": [subject]})
     };
-    [
+    let mut all: Vec<Wanted> = [
         (SERVICE_ACCOUNT, &account, no_pods()),
         (REPORT, &report, json!({"spec": {"machineName": names.machine, "machineID": names.machine_id}})),
         (LEASE, &lease, json!({})),
@@ -62,7 +65,12 @@ pub(crate) fn wanted(names: &Names, owner: &Value) -> Vec<Wanted> {
     ]
     .into_iter()
     .map(|(kind, name, fields)| object(names, owner, kind, name, fields))
-    .collect()
+    .collect();
+    for lease in all.iter_mut().filter(|wanted| wanted.kind == LEASE) {
+        lease.object["metadata"]["annotations"][heartbeat::ANNOTATION] =
+            interval.as_secs().to_string().into();
+    }
+    all
 }
 
 /// The ServiceAccount of the enrolment token, which is deleted when the machine has enrolled.
@@ -185,7 +193,7 @@ mod tests {
 
     fn all() -> Vec<Wanted> {
         let owner = json!({"apiVersion": "v1", "kind": "CapstanConfig", "name": "web-0-config", "uid": "1"});
-        let mut all = wanted(&names(), &owner);
+        let mut all = wanted(&names(), &owner, heartbeat::DEFAULT);
         all.push(enrolment(&names(), &owner));
         all
     }
@@ -277,5 +285,17 @@ mod tests {
         let mut found = lease.object.clone();
         found["spec"] = json!({"holderIdentity": "x"});
         assert_eq!(verdict(lease, Some(&found)), Verdict::Keep);
+    }
+
+    #[test]
+    fn a_lease_with_another_interval_is_changed() {
+        let all = all();
+        let lease = all.iter().find(|object| object.kind == LEASE).expect("a Lease");
+        let mut found = lease.object.clone();
+        found["metadata"]["annotations"][heartbeat::ANNOTATION] = json!("120");
+        found["metadata"]["resourceVersion"] = json!("8");
+        let annotations = json!({heartbeat::ANNOTATION: "20"});
+        let patch = json!({"metadata": {"annotations": annotations, "resourceVersion": "8"}});
+        assert_eq!(verdict(lease, Some(&found)), Verdict::Repair(patch));
     }
 }
