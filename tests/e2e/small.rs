@@ -32,12 +32,18 @@ async fn a_cluster_of_two_is_made_changed_in_place_and_deleted() {
     let (server, worker) = (yard.machine("first").unwrap(), yard.machine("second").unwrap());
     let started = [process(server, "k3s").await, process(worker, "k3s-agent").await];
     let began = Instant::now();
-    cluster.change_control_plane(json!({"config": {"settings": {"debug": true}}})).await.unwrap();
+    // When memory runs out, the kernel ends a command before the agent. The command fails, and its plan, if it is protected.
+    let unprotected = ["/bin/sh", "-c", "test $(cat /proc/self/oom_score_adj) = 0"];
+    let after = json!([{"name": "unprotected", "command": unprotected}]);
+    let change = json!({"config": {"settings": {"debug": true}, "after": after}});
+    cluster.change_control_plane(change).await.unwrap();
     cluster.until_ready(2, K3S[0]).await.unwrap();
     eprintln!("changed after {:.1} s", began.elapsed().as_secs_f64());
     let config = server.run("cat /etc/rancher/k3s/config.yaml").await.unwrap();
     let config: Value = serde_json::from_str(&config).unwrap();
     assert_eq!(config["debug"], true, "{config}");
+    let agent = "cat /proc/$(systemctl show capstan-agent --property MainPID --value)/oom_score_adj";
+    assert_eq!(server.run(agent).await.unwrap().trim(), "-900");
     assert_ne!(process(server, "k3s").await, started[0], "the server was not started again");
     assert_eq!(process(worker, "k3s-agent").await, started[1], "the worker was started again");
     assert_eq!(cluster.kept().await.unwrap(), before);

@@ -8,7 +8,8 @@ use crate::{Failure, files};
 
 const NAME: &str = "capstan-agent.service";
 
-/// The unit. Whatever a plan's commands leave running is not the agent's to end when it is restarted.
+/// The unit. What a plan's commands leave running must survive a restart of the agent. When memory runs out, the kernel ends
+/// other processes first: without its agent, a machine cannot be repaired. No core dumps: memory contains secrets.
 fn unit(binary: &Path) -> String {
     format!(
         "[Unit]\n\
@@ -22,6 +23,8 @@ fn unit(binary: &Path) -> String {
          Restart=always\n\
          RestartSec=5s\n\
          KillMode=process\n\
+         OOMScoreAdjust=-900\n\
+         LimitCORE=0\n\
          \n\
          [Install]\n\
          WantedBy=multi-user.target\n",
@@ -94,5 +97,6 @@ mod tests {
         let unit = unit(Path::new("/opt/capstan/capstan-agent"));
         assert!(unit.contains("\nExecStart=/opt/capstan/capstan-agent run\n"));
         assert!(unit.contains("\nRestart=always\n") && unit.contains("\nKillMode=process\n"));
+        assert!(unit.contains("\nOOMScoreAdjust=-900\n") && unit.contains("\nLimitCORE=0\n"));
     }
 }

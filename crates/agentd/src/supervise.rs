@@ -11,6 +11,8 @@ const NAME: &str = "supervise";
 pub(crate) async fn run(folder: &Path) -> Result<(), Failure> {
     // The path it is started by would name it `exe` in `ps` and `top`.
     let _ = std::fs::write("/proc/self/comm", "capstan-command");
+    // The agent is protected when memory runs out. What a command leaves running is not.
+    let _ = std::fs::write("/proc/self/oom_score_adj", "0");
     capstan_agent::real::supervise(folder).await.map_err(Failure::new)
 }
 
