@@ -1,7 +1,7 @@
 //! `capstan-agent explain`: who this machine is, whom it obeys, what it does and what it waits for. Reads only; asks
 //! the management plane one thing, to see whether it answers.
 
-use capstan_agent::journal::{End, History, decode};
+use capstan_agent::journal::{End, Entry, History, decode};
 use capstan_agent::real::running_commands;
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -112,18 +112,21 @@ async fn connection(config: &Config, credential: &Credential) -> Result<(), Stri
 /// What the journal says, without opening it: the daemon has it open.
 pub(crate) fn history(paths: &Paths, obstacles: &mut Vec<String>) -> History {
     let mut history = History::default();
+    match entries(paths) {
+        Ok(entries) => entries.into_iter().for_each(|entry| history.record(entry)),
+        Err(error) => obstacles.push(error),
+    }
+    history
+}
+
+/// The lines of the journal, without opening it. None if there is no journal.
+pub(crate) fn entries(paths: &Paths) -> Result<Vec<Entry>, String> {
     let path = paths.state().join("journal");
     let read = files::read(&path).map_err(|error| error.to_string());
     let decoded = read
         .and_then(|bytes| bytes.map(|bytes| decode(&bytes).map_err(|error| error.to_string())).transpose());
-    match decoded {
-        Ok(decoded) => {
-            let entries = decoded.map(|decoded| decoded.entries).unwrap_or_default();
-            entries.into_iter().for_each(|entry| history.record(entry));
-        }
-        Err(error) => obstacles.push(format!("{}: {error}", path.display())),
-    }
-    history
+    let decoded = decoded.map_err(|error| format!("{}: {error}", path.display()))?;
+    Ok(decoded.map(|decoded| decoded.entries).unwrap_or_default())
 }
 
 /// Commands that run now: also while the daemon does not.

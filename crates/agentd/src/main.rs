@@ -25,6 +25,7 @@ mod paths;
 mod reset;
 mod service;
 mod status;
+mod step_log;
 mod supervise;
 
 use clap::{Parser, Subcommand, ValueEnum};
@@ -73,6 +74,9 @@ enum Command {
     Run,
     /// Say who this machine is, whom it obeys, what it does and what it waits for
     Explain {
+        /// Print the attempts of this step of the plan, with their output
+        #[arg(long, value_name = "NAME")]
+        step: Option<String>,
         /// How to print it
         #[arg(short, long, value_enum, default_value_t = Output::Text)]
         output: Output,
@@ -118,7 +122,10 @@ fn main() -> ExitCode {
             }
             Command::Follow { output } => follow::run(&paths, output == Output::Json).await,
             Command::Run => Box::pin(daemon::run(&paths)).await,
-            Command::Explain { output } => explain::run(&paths, output == Output::Json).await,
+            Command::Explain { step: Some(step), output } => {
+                step_log::run(&paths, &step, output == Output::Json)
+            }
+            Command::Explain { step: None, output } => explain::run(&paths, output == Output::Json).await,
             Command::Reset { output } => reset::run(&paths, output == Output::Json).await,
             Command::Supervise { folder } => supervise::run(&folder).await,
             Command::Version => print(&format!("capstan-agent {}\n", env!("CARGO_PKG_VERSION"))),
