@@ -124,6 +124,7 @@ impl Fleet {
             exhausted: BTreeSet::new(),
             spare: Knowledge::default(),
             remediation: Limits::default(),
+            now: Timestamp::UNIX_EPOCH,
         };
         let step = machines::decide(&servers, &wanted);
         let mut writes = usize::from(step != MachineStep::Nothing);

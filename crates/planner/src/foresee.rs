@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::Version;
 use crate::change::{Change, Cost};
 use crate::etcd::{Member, Members};
-use crate::facts::MachineFacts;
+use crate::facts::{MachineFacts, Maintenance};
 use crate::machines::MachineStep;
 use crate::plans::{Elected, is_drained_first, others_serve, runs_ahead};
 use crate::wait::Wait;
@@ -72,7 +72,9 @@ pub struct Beside {
 
 /// Computes the effect. `next` decides the next step of the servers, given the number of machines created so far.
 pub fn think(question: Question<'_>, next: impl Fn(&[MachineFacts], usize) -> MachineStep) -> Foresight {
-    let Question { facts, mut beside, first, replicas, version, now } = question;
+    let Question { mut facts, mut beside, first, replicas, version, now } = question;
+    // What happens is foreseen, not when: `capstan plan` says beside it when windows are open.
+    facts.iter_mut().for_each(|machine| machine.maintenance = Maintenance::AnyTime);
     let drained = facts.iter().filter(|machine| is_drained_first(machine, &facts, now));
     let drained = drained.map(|machine| machine.name.clone()).collect();
     let mut foresight = Foresight { drained, ..Foresight::default() };

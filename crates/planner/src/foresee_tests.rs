@@ -37,6 +37,7 @@ fn played(mut servers: Vec<MachineFacts>, replicas: usize, may_replace: bool) ->
             exhausted: BTreeSet::new(),
             spare: Knowledge::default(),
             remediation: Limits::default(),
+            now: Timestamp::UNIX_EPOCH,
         };
         machines::decide(servers, &wanted)
     });

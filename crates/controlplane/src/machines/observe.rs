@@ -47,6 +47,7 @@ pub(crate) fn wanted<'a>(
         exhausted: BTreeSet::new(),
         spare: Knowledge::default(),
         remediation: limits(scope.owner.spec.remediation.as_ref(), remediated, scope.now),
+        now: scope.now,
     }
 }
 

@@ -17,7 +17,7 @@ use crate::healing;
 use crate::knowledge::Knowledge;
 use crate::plans::Record;
 use crate::wait::{self, Wait};
-use crate::windows::Windows;
+use crate::windows::{Opening, Windows};
 
 pub use report::{progress, reported_revision};
 
@@ -177,6 +177,23 @@ pub enum Progress {
 }
 
 impl MachineFacts {
+    /// Why the machine waits for a maintenance window, and when that opens; nothing if it need not wait. A window is for planned
+    /// changes of machines that work: healing, and machines that are broken or leave, do not wait.
+    pub(crate) fn awaited_window(&self, now: Timestamp) -> Option<(Wait, Option<Timestamp>)> {
+        let is_broken = self.is_unhealthy || self.healing.active.is_some() || self.is_known_lost();
+        if is_broken || self.deleting {
+            return None;
+        }
+        match &self.maintenance {
+            Maintenance::AnyTime => None,
+            Maintenance::Unreadable(why) => Some((wait::readable_windows(why), None)),
+            Maintenance::Within(windows) => match windows.at(now) {
+                Opening::Open { .. } => None,
+                Opening::Closed { opens } => Some((wait::window(opens), Some(opens))),
+            },
+        }
+    }
+
     /// The name of its Node, which plans set to the name of the Machine.
     pub fn node_name(&self) -> &str {
         &self.name

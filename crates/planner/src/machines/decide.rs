@@ -1,5 +1,6 @@
 //! Which machines a control plane should gain, lose or change next. One step at a time.
 
+use jiff::Timestamp;
 use std::collections::BTreeSet;
 
 use super::remediation::{self, Limits, Remediated};
@@ -40,6 +41,8 @@ pub struct Wanted<'a> {
     pub spare: Knowledge<Spare>,
     /// Limits for the replacement of unhealthy machines.
     pub remediation: Limits<'a>,
+    /// The current time.
+    pub now: Timestamp,
 }
 
 /// The next step for the machines of a control plane.
@@ -105,8 +108,12 @@ pub fn decide(machines: &[MachineFacts], wanted: &Wanted<'_>) -> MachineStep {
     if let Some(step) = remediation::decide(&staying, wanted) {
         return step;
     }
+    let window = replacement_window(&staying, wanted.now);
     if staying.len() > wanted.replicas.max(1) {
-        return shrink(&staying, wanted);
+        return match window.filter(|_| staying.len() <= most) {
+            Some(wait) => MachineStep::Wait(wait),
+            None => shrink(&staying, wanted),
+        };
     }
     // Two members bear no restart: a control plane on its way from one to three gets there first.
     let is_between = staying.len() == 2 && wanted.replicas > 2;
@@ -114,9 +121,20 @@ pub fn decide(machines: &[MachineFacts], wanted: &Wanted<'_>) -> MachineStep {
         return step;
     }
     if staying.len() < most {
-        return grow(&staying, wanted);
+        return match window.filter(|_| staying.len() >= wanted.replicas) {
+            Some(wait) => MachineStep::Wait(wait),
+            None => grow(&staying, wanted),
+        };
     }
     MachineStep::Nothing
+}
+
+/// Why no machine is replaced now: all that are to be replaced wait for a maintenance window.
+fn replacement_window(staying: &[&MachineFacts], now: Timestamp) -> Option<Wait> {
+    let mut awaited = staying.iter().filter(|machine| is_to_be_replaced(machine)).map(|machine| {
+        machine.awaited_window(now).map(|(wait, _)| format!("Machine {} {wait}", machine.name))
+    });
+    awaited.try_fold(None, |first, wait| Some(first.or(Some(wait?)))).flatten()
 }
 
 /// Every change that cannot be made in place, once. What takes another machine is not refused where the user allows
@@ -260,9 +278,12 @@ fn domain(staying: &[&MachineFacts], domains: &[&str]) -> Option<String> {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use crate::facts::Maintenance;
     use crate::facts::Progress;
     use crate::facts::fixtures::{members, ready};
     use crate::plans::Setup;
+    use crate::windows::Windows;
+    use std::sync::Arc;
 
     pub(crate) fn up(name: &str) -> MachineFacts {
         MachineFacts::server(name).up()
@@ -291,6 +312,7 @@ pub(crate) mod tests {
             exhausted: BTreeSet::new(),
             spare: Knowledge::default(),
             remediation: Limits::default(),
+            now: Timestamp::UNIX_EPOCH,
         }
     }
 
@@ -520,6 +542,46 @@ pub(crate) mod tests {
         assert_eq!(step(&[replace("a").born(5), up("b"), up("c"), up("d")]), "delete a");
         assert_eq!(step(&[up("b"), up("c"), up("d")]), "nothing");
         assert_eq!(step(&[outdated(up("a"), Cost::Refused), up("b"), up("c")]), "refuse spec.version");
+    }
+
+    #[test]
+    fn machines_are_replaced_in_maintenance_windows_only() {
+        let windows = |text: &str| {
+            let windows = Windows::parse([text]).expect("windows").expect("some");
+            Maintenance::Within(Arc::new(windows))
+        };
+        // The time of these tests is a Thursday at midnight.
+        let (open, closed) = (windows("Thu 00:00-06:00 UTC"), windows("Fri 02:00-06:00 UTC"));
+        let etcd = well(&[up("a"), up("b"), up("c"), up("d")]);
+        let step = |machines: &[MachineFacts], replicas: usize| {
+            described(decide(machines, &Wanted { may_replace: true, ..wanted(replicas, &etcd) }))
+        };
+        let replace = |name: &str, maintenance: &Maintenance| {
+            outdated(up(name), Cost::Replace).with(|machine| machine.maintenance = maintenance.clone())
+        };
+        let waits = "Machine a waits for its maintenance window, which opens at 1970-01-02T02:00:00Z";
+        let others = || [up("b"), up("c")];
+        for (case, first, expected) in [
+            ("open", replace("a", &open), "create"),
+            ("closed", replace("a", &closed), waits),
+            ("closed, and broken", replace("a", &closed).with(|m| m.is_unhealthy = true), "create"),
+        ] {
+            let [b, c] = others();
+            assert_eq!(step(&[first, b, c], 3), expected, "{case}");
+        }
+        let [b, c] = others();
+        assert_eq!(
+            step(&[replace("a", &closed), replace("b", &open), c], 3),
+            "create",
+            "one may be replaced"
+        );
+        // Its window has closed before it was deleted.
+        let [_, c] = others();
+        assert_eq!(step(&[replace("a", &closed).born(5), b, c, up("d")], 3), waits);
+        // What is no replacement does not wait.
+        let [b, c] = others();
+        assert_eq!(step(&[replace("a", &closed).born(5), b, c, up("d")], 1), "delete a");
+        assert_eq!(step(&[replace("a", &closed)], 3), "create");
     }
 
     #[test]

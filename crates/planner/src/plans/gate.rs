@@ -8,10 +8,9 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::budget::Budgets;
 use crate::etcd::quorum;
-use crate::facts::{EtcdView, MachineFacts, Maintenance, PlanFacts, Progress};
+use crate::facts::{EtcdView, MachineFacts, PlanFacts, Progress};
 use crate::knowledge::Knowledge;
 use crate::wait::{self, Wait};
-use crate::windows::Opening;
 
 /// What to do about the gate of a plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -79,21 +78,13 @@ pub fn gate(machine: &MachineFacts, all: &[MachineFacts], view: &View<'_>) -> Ga
     }
 }
 
-/// Whether the machine waits for a maintenance window. A window is for planned changes of machines that work: healing, a machine
-/// that is down anyway, one that leaves, and a drain that has begun do not wait.
+/// Whether the machine waits for a maintenance window. One that is down anyway, and a drain that has begun, do not wait.
 fn outside_of_windows(machine: &MachineFacts, plan: &PlanFacts, now: Timestamp) -> Option<Gate> {
-    let is_broken = machine.is_unhealthy || machine.healing.active.is_some() || machine.is_known_lost();
-    if is_broken || machine.deleting || plan.record.may_be_down() || plan.drain_since.is_some() {
+    if plan.record.may_be_down() || plan.drain_since.is_some() {
         return None;
     }
-    match &machine.maintenance {
-        Maintenance::AnyTime => None,
-        Maintenance::Unreadable(why) => Some(Gate::Closed { why: wait::readable_windows(why), opens: None }),
-        Maintenance::Within(windows) => match windows.at(now) {
-            Opening::Open { .. } => None,
-            Opening::Closed { opens } => Some(Gate::Closed { why: wait::window(opens), opens: Some(opens) }),
-        },
-    }
+    let (why, opens) = machine.awaited_window(now)?;
+    Some(Gate::Closed { why, opens })
 }
 
 /// Whether etcd can do without the machine for a while, and the Nodes of the others are Ready; for a worker, whether the
@@ -225,8 +216,8 @@ pub fn is_to_be_uncordoned(machine: &MachineFacts) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::facts::NodeView;
     use crate::facts::fixtures::{members, ready};
+    use crate::facts::{Maintenance, NodeView};
     use crate::plans::record::{Record, Setup};
     use crate::windows::Windows;
     use std::sync::Arc;
