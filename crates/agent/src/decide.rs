@@ -87,7 +87,7 @@ pub enum Decision {
         step: usize,
     },
     /// A command that must not run twice was interrupted: run its guard to find out whether it is done.
-    Settle {
+    ResolveAttempt {
         /// Which one.
         step: usize,
         /// In which plan it was interrupted.
@@ -225,7 +225,7 @@ fn about(
         match history.once(&step.name, &inputs) {
             Some(OnceRun::Succeeded) => return None,
             Some(OnceRun::Open { revision }) => {
-                return Some(Decision::Settle { step: index, revision: *revision });
+                return Some(Decision::ResolveAttempt { step: index, revision: *revision });
             }
             Some(OnceRun::Failed { revision, message }) => {
                 return Some(Decision::Stop { step: index, reason: ran_before(*revision, message, current) });

@@ -137,7 +137,7 @@ pub async fn obey<M: Machine, S: Store, C: Clock>(
                 Standing::Plan(progress)
             }
         };
-        reports.tell(engine, &prober, standing.clone()).await;
+        reports.publish(engine, &prober, standing.clone()).await;
         // At rest, until there is another plan; the probes and the search for drift go on meanwhile.
         loop {
             let patrol = accepted.as_ref().map(|_| engine.next_patrol());
@@ -160,7 +160,7 @@ pub async fn obey<M: Machine, S: Store, C: Clock>(
                         is_news |= engine.patrol(&orders.plan).await?;
                     }
                     if is_news {
-                        reports.tell(engine, &prober, standing.clone()).await;
+                        reports.publish(engine, &prober, standing.clone()).await;
                     }
                 }
             }
@@ -279,7 +279,7 @@ async fn carry_out<M: Machine, S: Store, C: Clock>(
                     && engine.patrol(&orders.plan).await?
                 {
                     let standing = report::progress(&orders.plan, engine.history());
-                    reports.tell(engine, prober, Standing::Plan(orders.complain(standing))).await;
+                    reports.publish(engine, prober, Standing::Plan(orders.complain(standing))).await;
                 }
                 tokio::select! {
                     changed = plans.changed() => {
@@ -306,7 +306,7 @@ impl Reports<'_> {
         self.sender.send_replace(Report { plan_key: Some(self.plan_key.clone()), ..report });
     }
 
-    async fn tell<M: Machine, S: Store, C: Clock>(
+    async fn publish<M: Machine, S: Store, C: Clock>(
         &self,
         engine: &Engine<M, S, C>,
         prober: &Prober,

@@ -63,7 +63,7 @@ mod tests {
     use crate::{decode, encode};
 
     #[test]
-    fn pieces_are_the_whole() {
+    fn start_items_and_end_make_the_whole_list() {
         let item = Kind::find("v1", "ConfigMap").unwrap();
         let objects: Vec<Value> = (0..3)
             .map(|number| json!({"metadata": {"name": format!("m{number}")}, "data": {"k": "v".repeat(number * 100)}}))

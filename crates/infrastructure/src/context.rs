@@ -115,7 +115,7 @@ impl Infrastructure {
     {
         let events = Events::new(self.client.clone(), self.manager);
         for News { tone, reason, message } in news {
-            events.tell(object, tone, reason, &message, self.now()).await;
+            events.publish(object, tone, reason, &message, self.now()).await;
         }
     }
 

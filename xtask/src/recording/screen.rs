@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn colours_become_pieces_and_nothing_else_steers() {
+    fn colours_become_spans_and_no_other_control_character_has_an_effect() {
         let line = lines("a \x1b[31mred\x1b[0m\x07 b\x1b[2J\n", 80);
         assert_eq!(line, [[piece("a ", None), piece("red", Some(Color::Red)), piece(" b", None)]]);
     }

@@ -1,4 +1,4 @@
-//! What is told of drift: for each step what was found last, and what came of it. Bounded.
+//! What is reported of drift: for each step what was found last, and what came of it. Bounded.
 
 use capstan_plan::{Drift, MachinePlan, StepName, limits};
 use jiff::Timestamp;
@@ -23,7 +23,7 @@ struct Finding {
 }
 
 impl Findings {
-    /// What is told.
+    /// What is reported.
     pub(crate) fn reported(&self) -> Vec<Drift> {
         self.0.iter().map(|finding| finding.drift.clone()).collect()
     }
@@ -126,21 +126,21 @@ mod tests {
         findings.failed(&name("a"), "no room".to_owned(), Duration::ZERO);
         assert!(findings.are_open() && !findings.is_due(&name("a"), FIRST_PAUSE / 2));
         assert!(findings.is_due(&name("a"), FIRST_PAUSE));
-        let told = findings.reported();
-        assert_eq!((told[0].found.as_str(), told[0].since, told[0].times), ("changed", at(1), 1));
+        let reported = findings.reported();
+        assert_eq!((reported[0].found.as_str(), reported[0].since, reported[0].times), ("changed", at(1), 1));
         findings.repaired(&name("a"), at(3));
         assert!(!findings.are_open());
         findings.found(&name("a"), "missing", at(4));
-        let told = findings.reported();
-        assert_eq!((told.len(), told[0].times, told[0].repaired), (1, 2, None));
+        let reported = findings.reported();
+        assert_eq!((reported.len(), reported[0].times, reported[0].repaired), (1, 2, None));
 
         findings.found(&name("b"), "missing", at(5));
         findings.repaired(&name("b"), at(6));
         for step in 0..limits::DRIFT_ITEMS {
             findings.found(&name(&format!("s{step}")), "missing", at(7));
         }
-        let told = findings.reported();
-        assert_eq!(told.len(), limits::DRIFT_ITEMS);
-        assert!(told.iter().all(|drift| drift.step != name("b")), "it was repaired");
+        let reported = findings.reported();
+        assert_eq!(reported.len(), limits::DRIFT_ITEMS);
+        assert!(reported.iter().all(|drift| drift.step != name("b")), "it was repaired");
     }
 }

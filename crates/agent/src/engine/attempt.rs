@@ -87,7 +87,7 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
 
     /// A command that must not be run twice began in some plan and never ended. If its guard does not say that
     /// it is done, nobody knows whether it had its effect.
-    pub(super) async fn settle(
+    pub(super) async fn resolve_attempt(
         &mut self,
         plan: &VerifiedPlan,
         index: usize,

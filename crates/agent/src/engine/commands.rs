@@ -18,7 +18,7 @@ const AGAIN: SignedDuration = SignedDuration::from_secs(5);
 
 impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
     /// Deals with commands that are left from an interrupted turn. Returns what came of the turn, if that was all of it.
-    pub(super) async fn settle_commands(
+    pub(super) async fn resolve_commands(
         &mut self,
         plan: &VerifiedPlan,
         decision: &Decision,
@@ -33,7 +33,7 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
         if !is_needed {
             return Ok(None);
         }
-        match self.settle_each(plan, on).await {
+        match self.resolve_each_command(plan, on).await {
             Ok(false) => Ok(None),
             Ok(true) => {
                 on(&report::progress(plan, self.history()));
@@ -53,7 +53,7 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
     }
 
     /// Whether something was written down, so that the next decision may be another one.
-    async fn settle_each(
+    async fn resolve_each_command(
         &mut self,
         plan: &VerifiedPlan,
         on: &mut (impl FnMut(&Progress) + Send),

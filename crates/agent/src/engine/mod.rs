@@ -178,7 +178,7 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
     ) -> Result<Advance, EngineError> {
         self.journal.tidy().await?;
         let decision = decide(plan, gates, self.history(), &self.sights, &self.protected, self.clock.now());
-        if let Some(turn) = self.settle_commands(plan, &decision, on).await? {
+        if let Some(turn) = self.resolve_commands(plan, &decision, on).await? {
             return Ok(turn);
         }
         match decision {
@@ -205,7 +205,7 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
             Decision::GiveBack(path) => self.give_back(plan, &path).await?,
             Decision::Look { step } => self.look_before(plan, step).await?,
             Decision::Try { step } => self.attempt(plan, step, on).await?,
-            Decision::Settle { step, revision } => self.settle(plan, step, revision).await?,
+            Decision::ResolveAttempt { step, revision } => self.resolve_attempt(plan, step, revision).await?,
             Decision::Stop { step, reason } => {
                 let step = Some(plan.plan().steps[step].name.clone());
                 self.journal.append(Entry::Stopped { plan: plan.id(), step, reason }).await?;

@@ -1,4 +1,4 @@
-//! Drift: what steps have put on the machine is looked at, made again where it is not as the plan says, and told.
+//! Drift: checks what steps have created on the machine, repairs what differs from the plan, and reports it.
 //!
 //! A plan looks at each step that it would skip ([`Engine::look_before`]); what is gone or changed is done again as a step of
 //! that plan. Between steps and at rest, [`Engine::patrol`] looks at everything that is done. It never runs beside a plan, and
@@ -48,7 +48,7 @@ struct UnitDrift {
     /// It runs what is not there any more, and must be restarted.
     is_outdated: bool,
     /// It is neither coming up nor going down.
-    is_settled: bool,
+    is_stable: bool,
     /// Its run.
     invocation: String,
 }
@@ -95,7 +95,7 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
         Ok(())
     }
 
-    /// What was found is told, and what must be restarted for it written down.
+    /// Records a finding for the report, and in the journal which unit must be restarted for it.
     async fn note(
         &mut self,
         plan: &VerifiedPlan,
@@ -158,8 +158,8 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
             Ok(found) => found,
             Err(error) => {
                 // It may be there or not: nothing is done about what is not known.
-                let told = Redactor::of(plan.plan()).text(&error.to_string());
-                self.findings.found(&step.name, &told, self.clock.now());
+                let redacted = Redactor::of(plan.plan()).text(&error.to_string());
+                self.findings.found(&step.name, &redacted, self.clock.now());
                 return Ok(());
             }
         };
@@ -245,7 +245,7 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
             drift.is_outdated = true;
             drift.found.push(format!("{name} was started with something that was changed"));
         }
-        drift.is_settled = state.is_settled();
+        drift.is_stable = state.is_stable();
         drift.invocation = state.invocation;
         Ok(drift)
     }
@@ -276,7 +276,7 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
         let what = drift.found.join("; ");
         if what.is_empty() {
             // One that comes up may go down again.
-            if drift.is_settled {
+            if drift.is_stable {
                 self.note(plan, step, None).await?;
                 self.trust_run(plan, step, unit, drift.invocation);
             }
@@ -310,15 +310,15 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
         }
         self.put_unit_file(unit).await?;
         if drift.is_file_wrong || drift.is_masked || drift.needs_reload {
-            self.tell_systemd(&["daemon-reload"]).await?;
+            self.order_systemd(&["daemon-reload"]).await?;
         }
         if drift.is_masked || drift.is_disabled {
-            self.tell_systemd(&["enable", "--", name]).await?;
+            self.order_systemd(&["enable", "--", name]).await?;
         }
         // That its file was changed may have made it outdated.
         let state = self.state(&unit.name).await?;
         if !state.is_down() && !self.is_outdated(plan, step, unit, &state) {
-            return Ok(state.is_settled());
+            return Ok(state.is_stable());
         }
         let order = if state.is_down() { "start" } else { "restart" };
         if !has_passed_gates(plan, self.history()) {
@@ -335,9 +335,9 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
                 let entry = Entry::Starting { unit: unit.name.clone(), inputs, instead_of, repair };
                 self.journal.append(entry).await?;
                 if state.active == "failed" {
-                    self.tell_systemd(&["reset-failed", "--", name]).await.ok();
+                    self.order_systemd(&["reset-failed", "--", name]).await.ok();
                 }
-                self.tell_systemd(&[order, "--no-block", "--", name]).await?;
+                self.order_systemd(&[order, "--no-block", "--", name]).await?;
                 format!("systemctl {order} for the {number}. time")
             }
             Allowance::Later(until) => {

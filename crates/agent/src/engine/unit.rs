@@ -72,7 +72,7 @@ impl State {
     }
 
     /// Whether it neither comes up nor goes down.
-    pub(super) fn is_settled(&self) -> bool {
+    pub(super) fn is_stable(&self) -> bool {
         matches!(self.active.as_str(), "active" | "reloading" | "inactive" | "failed")
     }
 
@@ -239,7 +239,7 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
     }
 
     /// Tells systemd something that starts nothing, or that it does not wait for.
-    pub(super) async fn tell_systemd(&self, words: &[&str]) -> Result<(), MachineError> {
+    pub(super) async fn order_systemd(&self, words: &[&str]) -> Result<(), MachineError> {
         self.order(words, ASKING).await.map(drop)
     }
 

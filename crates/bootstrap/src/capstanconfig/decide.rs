@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_that_started_elsewhere_is_told_of_this_plane() {
+    fn a_machine_that_started_on_another_plane_follows_to_this_one() {
         let led_to = |this_plane: &ThisPlane| {
             let mut data = secret("id-0");
             data["metadata"]["annotations"][LEADS_TO] = json!(this_plane.stamp());

@@ -126,8 +126,8 @@ impl Reconciler for Bootstrap {
                 (Decision::HandOut, EnrolmentStep::Rest) => Box::pin(self.hand_out(&config, &seen)).await?,
                 (Decision::Followed, EnrolmentStep::Rest) => self.followed(&seen).await?,
                 (_, EnrolmentStep::Rest) => {
-                    let again = self.tell(&configs, &config, &data, &enrolment, now).await?;
-                    self.tell_of_agent(&config, &seen, now).await?;
+                    let again = self.write_status(&configs, &config, &data, &enrolment, now).await?;
+                    self.write_agent_conditions(&config, &seen, now).await?;
                     return Ok(again);
                 }
                 (_, step) => Box::pin(self.take(step, &seen)).await?,
@@ -157,7 +157,7 @@ impl Bootstrap {
     }
 
     /// Says how it stands.
-    async fn tell(
+    async fn write_status(
         &self,
         configs: &Api<CapstanConfig>,
         config: &CapstanConfig,
@@ -166,19 +166,19 @@ impl Bootstrap {
         now: Timestamp,
     ) -> Result<Next> {
         let mut updated = config.clone();
-        status::tell(&mut updated, data, enrolment, now);
+        status::set_conditions(&mut updated, data, enrolment, now);
         pause::lifted(&mut updated, now);
         Patcher::new(configs.clone(), config).finish(&updated, &OWNED).await?;
         if let Some((reason, message)) = enrolment::news(config, &enrolment.standing) {
             let events = Events::new(self.client().clone(), "capstan-bootstrap");
-            events.tell(config, Tone::Normal, reason, message, now).await;
+            events.publish(config, Tone::Normal, reason, message, now).await;
         }
         Ok(decide::again(data, enrolment.again, now))
     }
 
     /// Sets the conditions of the Machine that come from its agent: contact, ability to work, drift and probes, as far as they
     /// are known.
-    async fn tell_of_agent(&self, config: &CapstanConfig, seen: &Seen, now: Timestamp) -> Result<()> {
+    async fn write_agent_conditions(&self, config: &CapstanConfig, seen: &Seen, now: Timestamp) -> Result<()> {
         let Some(machine) = seen.machine.as_deref() else { return Ok(()) };
         let namespace = config.namespace().unwrap_or_default();
         let contact = self.heard.contact(&(namespace.clone(), config.name_any()), now);

@@ -16,7 +16,7 @@ const DATA_SECRET_AVAILABLE: &str = "DataSecretAvailable";
 pub(super) const OWNED: [&str; 4] = [types::PAUSED, types::READY, DATA_SECRET_AVAILABLE, AGENT_ENROLLED];
 
 /// Says how it stands with the data and with the enrolment.
-pub(super) fn tell(
+pub(super) fn set_conditions(
     config: &mut CapstanConfig,
     data: &Decision,
     enrolment: &enrolment::Decision,

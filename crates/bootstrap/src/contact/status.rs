@@ -83,7 +83,7 @@ pub(crate) fn drift(machine: &Machine, report: &MachineReport) -> Option<NewCond
     let (repaired, open): (Vec<&DriftItem>, Vec<&DriftItem>) =
         status.drift.iter().partition(|item| item.repaired.is_some());
     let list = |items: &[&DriftItem]| {
-        let lines = items.iter().take(MOST_CHANGES).map(|item| tell(item));
+        let lines = items.iter().take(MOST_CHANGES).map(|item| drift_line(item));
         let more = items.len().saturating_sub(MOST_CHANGES);
         let more = (more > 0).then(|| format!("* {more} more"));
         lines.chain(more).collect::<Vec<_>>().join("\n")
@@ -99,7 +99,7 @@ pub(crate) fn drift(machine: &Machine, report: &MachineReport) -> Option<NewCond
         .then(|| NewCondition::new(MACHINE_AS_PLANNED, true, drift_reasons::UNCHANGED))
 }
 
-fn tell(item: &DriftItem) -> String {
+fn drift_line(item: &DriftItem) -> String {
     let times = if item.times > 1 { format!(" ({} times)", item.times) } else { String::new() };
     let state = match (&item.repaired, &item.message) {
         (Some(at), _) => format!("; repaired at {}", seconds(at.0)),
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn problems_of_the_agent_are_told_until_they_are_gone() {
+    fn problems_of_the_agent_are_in_the_condition_until_they_are_gone() {
         let mut machine = machine();
         for (problem, expected) in [
             (None, None),
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn changes_on_the_machine_are_told_until_they_are_repaired() {
+    fn changes_on_the_machine_are_in_the_condition_until_they_are_repaired() {
         let mut machine = machine();
         let item = |repaired: Option<&str>| {
             json!({"step": "config", "found": "/etc/app is missing", "since": "2026-11-18T12:00:00Z",
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn silence_is_told_once_with_the_last_contact() {
+    fn silence_is_written_once_with_the_last_contact() {
         let mut machine = machine();
         let at = |second| Timestamp::from_second(second).expect("a time");
         assert_eq!(condition(&machine, Contact::Unknown), None);

@@ -42,7 +42,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn an_enrolment_is_told_once() {
+    fn an_enrolment_is_published_once() {
         let config =
             json!({"apiVersion": "x/v1", "kind": "CapstanConfig", "metadata": {"name": "web-0"}, "spec": {}});
         let mut config: CapstanConfig = serde_json::from_value(config).expect("a CapstanConfig");

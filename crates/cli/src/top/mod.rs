@@ -167,7 +167,7 @@ impl<'a> Top<'a> {
         let height = body_height(size, &shown);
         // The place in a view is kept until its content is there.
         if !matches!(self.content, Content::Loading) {
-            self.state.settle(&shown, height);
+            self.state.adapt_to(&shown, height);
         }
         let (state, status, color) = (&self.state, &self.status, self.color);
         let scene = Scene { state, shown: &shown, status, now, color };

@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn the_filter_tells_how_many_rows_it_hides() {
+    fn the_filter_shows_how_many_rows_it_hides() {
         let Body::Table(table) = clusters(&fleet(), "shop", Timestamp::UNIX_EPOCH).body else {
             unreachable!()
         };

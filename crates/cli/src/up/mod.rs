@@ -211,7 +211,7 @@ impl RunningPlane {
             [host.as_str(), &own].iter().filter(|name| !["127.0.0.1", "0.0.0.0", "::"].contains(*name)),
         );
         names.dedup();
-        authorities::settle(&folder::pki(data_dir))?;
+        authorities::promote_next_ca(&folder::pki(data_dir))?;
         let pki = Pki::open(&folder::pki(data_dir), &names, Timestamp::now())?;
         // Before the store: who cannot listen should not lock anybody out.
         let listener = TcpListener::bind(listen)
@@ -347,7 +347,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn machines_are_told_one_address() {
+    fn machines_get_one_address() {
         let address = |listen: &str, advertise| advertised(listen.parse().unwrap(), advertise).ok();
         assert_eq!(address("127.0.0.1", None).as_deref(), Some("127.0.0.1"));
         assert_eq!(address("10.77.0.1", None).as_deref(), Some("10.77.0.1"));

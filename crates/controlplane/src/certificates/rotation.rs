@@ -197,9 +197,9 @@ mod tests {
         let switched = switched(cluster.key()).unwrap();
         cluster.write(switched);
         assert!(is_switched(&cluster.recorded, &digests(&cluster.secrets)));
-        let Rotation::Record(settled) = cluster.next(Some("monday"), &[]) else { panic!("not settled") };
-        assert_eq!(settled.keys().collect::<Vec<_>>(), Cluster::new().recorded.keys().collect::<Vec<_>>());
-        cluster.recorded = settled;
+        let Rotation::Record(recorded) = cluster.next(Some("monday"), &[]) else { panic!("not recorded") };
+        assert_eq!(recorded.keys().collect::<Vec<_>>(), Cluster::new().recorded.keys().collect::<Vec<_>>());
+        cluster.recorded = recorded;
         assert!(!is_switched(&cluster.recorded, &digests(&cluster.secrets)), "old signatures count no more");
         assert_eq!(cluster.next(Some("monday"), &[]), Rotation::Rest, "the request is served");
         assert_eq!(cluster.next(Some("tuesday"), &[]), Rotation::Begin);

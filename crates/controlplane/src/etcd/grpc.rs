@@ -55,12 +55,12 @@ pub(super) async fn call(
     method: &'static str,
     message: &[u8],
 ) -> Result<Bytes, CallError> {
-    tokio::time::timeout(PATIENCE, call_patiently(tls, url, method, message))
+    tokio::time::timeout(PATIENCE, call_without_timeout(tls, url, method, message))
         .await
         .unwrap_or(Err(CallError::Timeout))
 }
 
-async fn call_patiently(
+async fn call_without_timeout(
     tls: &Arc<ClientConfig>,
     url: &str,
     method: &'static str,

@@ -50,7 +50,7 @@ pub(crate) async fn heal(seen: &mut Observed<'_>) -> Result<()> {
                 // A wait that only a person can end becomes an Event when the condition is written.
                 if !matches!(cause.owner, Owner::Person(_)) {
                     let events = Events::new(scope.client().clone(), "capstan-control-plane");
-                    events.tell(&written, Tone::Warning, cause.reason, message, scope.now).await;
+                    events.publish(&written, Tone::Warning, cause.reason, message, scope.now).await;
                 }
             }
             if let Some(own) = seen.own.iter_mut().find(|own| own.name_any() == name) {

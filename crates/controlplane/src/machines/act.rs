@@ -226,7 +226,7 @@ pub(crate) async fn sync(seen: &mut Observed<'_>) -> Result<()> {
     for facts in seen.facts.iter().filter(|facts| !facts.control_plane) {
         let (machine, healing) = (seen.objects.machines.get(&facts.name), seen.healing.get(&facts.name));
         if let (Some(machine), Some(healing)) = (machine, healing) {
-            tell_healing(seen.scope, machine, healing).await?;
+            write_healing_condition(seen.scope, machine, healing).await?;
         }
     }
     Ok(())
@@ -261,7 +261,7 @@ async fn sync_one(
 }
 
 /// Writes the progress of healing to a worker's Machine, where its owner and the user read it.
-async fn tell_healing(scope: &Scope<'_>, machine: &Machine, healing: &Healing) -> Result<()> {
+async fn write_healing_condition(scope: &Scope<'_>, machine: &Machine, healing: &Healing) -> Result<()> {
     let Some(condition) = healed_in_place(machine, healing) else { return Ok(()) };
     let mut updated = machine.clone();
     match set(&mut updated, condition, scope.now) {

@@ -118,7 +118,7 @@ impl<W: Workload> Planner<'_, W> {
             if let Some(wait) = self.gate(machine, facts, index).await? {
                 outcome = Outcome::Waiting(wait);
             }
-            self.tell(config, &outcome, plan).await?;
+            self.write_status(config, &outcome, plan).await?;
             outcomes.insert(name, outcome);
         }
         Ok(outcomes)
@@ -271,7 +271,7 @@ impl<W: Workload> Planner<'_, W> {
 
     /// Says on the CapstanConfig how it stands, for workers have no other place that is ours. One write says which plan the
     /// machine has, too, for clients that may not read the plan Secret.
-    async fn tell(
+    async fn write_status(
         &mut self,
         config: &CapstanConfig,
         outcome: &Outcome,

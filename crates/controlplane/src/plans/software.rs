@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_told_with_what_there_is() {
+    fn a_missing_program_is_reported_with_the_available_ones() {
         let catalog = Catalog::default().with("k3s", "v2", Arch::Amd64, listed("a"));
         let Err(Missing::Unknown(why)) = program(&catalog, Some("amd64"), &[]) else { panic!("found") };
         assert!(why.contains("no k3s v1 for amd64, there is v2"), "{why}");

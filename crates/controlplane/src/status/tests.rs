@@ -94,7 +94,7 @@ fn all_is_well() {
 }
 
 #[test]
-fn each_trouble_makes_it_unavailable_and_is_named() {
+fn each_problem_makes_it_unavailable_and_is_named() {
     for (object, line) in [
         (computed(3, |seen| seen.initialized = false), "* Control plane not yet initialized"),
         (
@@ -177,7 +177,7 @@ fn what_is_refused_is_named_and_does_not_roll_out() {
 }
 
 #[test]
-fn versions_are_told_oldest_first() {
+fn versions_are_listed_oldest_first() {
     let object = computed(3, |seen| {
         seen.facts[0].kubelet_version = Some("v1.36.10+k3s1".to_owned());
         seen.facts[1].kubelet_version = Some("v1.36.9+k3s1".to_owned());

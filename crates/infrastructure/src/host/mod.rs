@@ -17,7 +17,7 @@ mod triggers;
 pub use decide::{Holder, is_reachability_known, is_reachable, is_usable, state};
 #[cfg(test)]
 pub(crate) use observe::Observed;
-pub(crate) use status::tell;
+pub(crate) use status::write_status;
 
 use capstan_api::infrastructure::Host;
 use capstan_controller::{Next, Reconciler, Result, finalizers, pause, run};
@@ -83,7 +83,7 @@ pub(crate) struct Looked {
 pub(crate) async fn look(infrastructure: &Infrastructure, host: &Host) -> Result<Looked> {
     let seen = observe::observe(infrastructure, host).await?;
     let mut updated = host.clone();
-    tell(&mut updated, &seen, infrastructure.now());
+    write_status(&mut updated, &seen, infrastructure.now());
     pause::lifted(&mut updated, infrastructure.now());
     act::write(infrastructure, host, &updated).await?;
     infrastructure.report(host, status::news(host, &updated)).await;

@@ -22,7 +22,7 @@ pub(super) const OWNED: [&str; 6] =
     [types::READY, REACHABLE, USABLE, AGENT_CONNECTED, types::DELETING, types::PAUSED];
 
 /// Writes into status what was found.
-pub(crate) fn tell(host: &mut Host, seen: &Observed, now: Timestamp) {
+pub(crate) fn write_status(host: &mut Host, seen: &Observed, now: Timestamp) {
     let Observed { found, holder, agent } = seen;
     set(host, reachable(found), now);
     if let Ok(reached) = found {

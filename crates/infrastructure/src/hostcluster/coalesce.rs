@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_quiet_namespace_is_told_of_at_once_and_a_busy_one_once_in_a_while() {
+    fn an_idle_namespace_is_delivered_at_once_and_a_busy_one_at_intervals() {
         let (mut windows, now) = (Windows::default(), Instant::now());
         let later = |millis| now + Duration::from_millis(millis);
         windows.changed("n".to_owned(), now);
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_burst_is_told_of_twice() {
+    async fn a_burst_is_delivered_twice() {
         let (sender, receiver) = futures::channel::mpsc::unbounded();
         let mut told = std::pin::pin!(coalesced(receiver.boxed(), async |_| Duration::from_secs(1)));
         sender.unbounded_send("n".to_owned()).unwrap();

@@ -30,7 +30,7 @@ pub(super) fn deleting(host_cluster: &mut HostCluster, left: usize, now: Timesta
 }
 
 /// Writes the decision into the status. A provisioned HostCluster stays provisioned.
-pub fn tell(host_cluster: &mut HostCluster, decision: &Decision, now: Timestamp) {
+pub fn write_status(host_cluster: &mut HostCluster, decision: &Decision, now: Timestamp) {
     let condition = match &decision.endpoint {
         Endpoint::Wait(wait) => wait.condition(ENDPOINT_AVAILABLE),
         _ => NewCondition::new(ENDPOINT_AVAILABLE, true, reasons::AVAILABLE),

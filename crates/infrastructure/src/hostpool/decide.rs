@@ -19,7 +19,7 @@ use machines::Progress;
 /// Resync, in case an event was missed.
 const RESYNC: Duration = Duration::from_secs(60);
 /// Resync if machines cannot be created: no event reports a bridge or free space on the disk.
-pub(super) const IN_TROUBLE: Duration = Duration::from_secs(10);
+pub(super) const AFTER_FAILURE: Duration = Duration::from_secs(10);
 /// Resync while machines boot.
 const BOOTING: Duration = Duration::from_secs(1);
 
@@ -212,7 +212,7 @@ pub(super) fn may_go(pool: &HostPool, hosts: &[Arc<Host>], progress: &Progress) 
 pub(super) fn again(progress: &Progress) -> Duration {
     match (progress.starting.is_empty(), progress.needs_a_person()) {
         (false, _) => BOOTING,
-        (true, true) => IN_TROUBLE,
+        (true, true) => AFTER_FAILURE,
         (true, false) => RESYNC,
     }
 }

@@ -74,7 +74,7 @@ impl Reconciler for Pools {
         }
         let clusters = observe::clusters(infrastructure, &namespace).await?;
         if move_guard.holds(&pool.uid().unwrap_or_default(), clusters, Instant::now()) {
-            return Ok(Next::After(decide::IN_TROUBLE));
+            return Ok(Next::After(decide::AFTER_FAILURE));
         }
         let mut hosts = observe::hosts(infrastructure, &namespace).await?;
         let mut plan = decide(&pool, &hosts);
@@ -88,7 +88,7 @@ impl Reconciler for Pools {
         infrastructure.report(&*pool, status::news(&created, &plan.delete)).await;
 
         let mut updated = (*pool).clone();
-        status::tell(&mut updated, &hosts, &plan, &progress, infrastructure.now());
+        status::write_status(&mut updated, &hosts, &plan, &progress, infrastructure.now());
         if decide::may_go(&pool, &hosts, &progress) {
             finalizers::remove(&mut updated.metadata, FINALIZER);
         }

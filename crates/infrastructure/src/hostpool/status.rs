@@ -21,7 +21,7 @@ use crate::ready::sum_up;
 pub(super) const OWNED: [&str; 3] = [types::READY, HOSTS_UP_TO_DATE, types::PAUSED];
 
 /// Writes into status how many hosts there are, and what keeps the pool from having those it should have.
-pub(super) fn tell(
+pub(super) fn write_status(
     pool: &mut HostPool,
     hosts: &[Arc<Host>],
     plan: &Plan,

@@ -3,7 +3,7 @@
 use capstan_ui::model::{
     Age, ClusterPage, ClusterRow, Condition, ConditionList, Count, Event, Fact, Fleet, HandOff, HostPage,
     HostRow, Hosts, LedgerLine, LedgerView, MachineChange, MachinePage, PlanProgress, PlanStep, Probe,
-    Revision, Rollout, RolloutTurn, Waiting,
+    Revision, Rollout, RolloutMachineRow, Waiting,
 };
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
@@ -124,7 +124,7 @@ fn buffer(content: &Content, keys: &[KeyCode], size: (u16, u16), status: &Status
     let shown = shown(content, &state.level().filter, usize::from(size.0), now());
     let mut terminal = Terminal::new(TestBackend::new(size.0, size.1)).expect("a terminal");
     let height = body_height(Size { width: size.0, height: size.1 }, &shown);
-    state.settle(&shown, height);
+    state.adapt_to(&shown, height);
     let scene = Scene { state: &state, shown: &shown, status, now: now(), color };
     terminal.draw(|frame| draw(frame, scene)).expect("a picture");
     terminal.backend().buffer().clone()
@@ -415,11 +415,11 @@ fn hostile() -> Vec<Content> {
                 object: text(),
                 progress: text(),
                 waits: text(),
-                turns: vec![RolloutTurn {
+                turns: vec![RolloutMachineRow {
                     machine: text(),
                     turn: text(),
                     doing: text(),
-                    ..RolloutTurn::default()
+                    ..RolloutMachineRow::default()
                 }],
                 changes: vec![MachineChange {
                     machine: text(),

@@ -46,7 +46,7 @@ pub(in crate::machine) async fn advance(core: &Core, machine: &mut Machine, obse
                         progress.drained = true;
                         if let Some(name) = node::name(machine) {
                             let message = format!("the pods of Node {name} are gone");
-                            core.tell(&*machine, Tone::Normal, events::DRAINED, &message).await;
+                            core.publish_event(&*machine, Tone::Normal, events::DRAINED, &message).await;
                         }
                     }
                     Ok(drain::Outcome::Waiting { message, next }) => {

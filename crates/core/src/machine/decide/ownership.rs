@@ -13,7 +13,7 @@ use crate::names::GROUP;
 const MADE_BY: [&str; 3] = [labels::SET_NAME, labels::POOL_NAME, labels::CONTROL_PLANE_NAME];
 
 /// A Machine that stands alone belongs to its Cluster; every Machine carries the Cluster's label.
-pub(in crate::machine) fn settle(machine: &mut Machine, cluster: &Cluster) {
+pub(in crate::machine) fn set_owner_and_label(machine: &mut Machine, cluster: &Cluster) {
     if stands_alone(machine)
         && let Some(reference) = owners::plain(cluster)
     {

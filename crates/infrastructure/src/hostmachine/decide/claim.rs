@@ -16,7 +16,7 @@ use crate::host::{is_reachable, is_usable};
 use crate::selector::HostSelectors;
 
 /// Hosts that a message lists one by one.
-const MOST_TOLD: usize = 3;
+const MOST_LISTED: usize = 3;
 
 /// Requirements of a machine for its host.
 pub struct Wanted<'a> {
@@ -146,7 +146,7 @@ fn why_none(wanted: &Wanted<'_>, all: usize, matching: &[&Host]) -> String {
             format!("{fits} but are not free: {}", list.join(", "))
         }
     };
-    for complaint in matching.iter().filter_map(|host| complaint(host)).take(MOST_TOLD) {
+    for complaint in matching.iter().filter_map(|host| complaint(host)).take(MOST_LISTED) {
         text.push('\n');
         text.push_str(&complaint);
     }
