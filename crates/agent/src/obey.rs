@@ -266,9 +266,9 @@ async fn carry_out<M: Machine, S: Store, C: Clock>(
             let report = report::report(standing, &history, prober.results(), facts.clone(), now);
             reports.send(Report { drift: drift.clone(), ..report });
         };
-        let turn = engine.advance(&orders.plan, &orders.gates, &mut on).await?;
+        let advance = engine.advance(&orders.plan, &orders.gates, &mut on).await?;
         looking(engine.machine(), Moment::Done);
-        match turn {
+        match advance {
             Advance::Rest(progress) | Advance::Gate(progress) => return Ok(Some(orders.complain(progress))),
             Advance::Moved if plans.has_changed().unwrap_or_default() => return Ok(None),
             Advance::Moved => {}

@@ -25,8 +25,8 @@ pub(crate) async fn begin(seen: &mut Observed<'_>, workload: &impl Workload) -> 
     if !seen.initialized && !has_begun(scope.elected().as_ref(), &seen.facts) {
         return Ok(false);
     }
-    seen.answers = workload.responds(scope.namespace, &scope.cluster_name()).await;
-    if !seen.answers {
+    seen.api_responds = workload.responds(scope.namespace, &scope.cluster_name()).await;
+    if !seen.api_responds {
         seen.soon();
     } else if !seen.initialized {
         let digests = certificates::recorded(&certificates::digests(&seen.secrets.by_purpose))?;
@@ -94,7 +94,7 @@ pub(crate) async fn finish(
     let said = Seen {
         cluster: &cluster,
         initialized: seen.initialized,
-        answers: seen.answers,
+        api_responds: seen.api_responds,
         certificates: match &result {
             // The administrator who can grant the right reads this condition first.
             Err(error @ Error::Forbidden { .. }) => Some(error.to_string()),

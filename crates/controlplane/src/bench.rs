@@ -128,7 +128,7 @@ impl Fleet {
         let step = machines::decide(&servers, &wanted);
         let mut writes = usize::from(step != MachineStep::Nothing);
         let view =
-            View { etcd: &self.etcd, budgets: &self.budgets, begun: true, answers: true, now: self.now };
+            View { etcd: &self.etcd, budgets: &self.budgets, begun: true, api_responds: true, now: self.now };
         for index in 0..self.facts.len() {
             let is_written = matches!(self.decision(index)?, Decision::Write(_));
             let gate = gate(&self.facts[index], &self.facts, &view);

@@ -17,7 +17,7 @@ use crate::store::Store;
 const AGAIN: SignedDuration = SignedDuration::from_secs(5);
 
 impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
-    /// Deals with commands that are left from an interrupted turn. Returns what came of the turn, if that was all of it.
+    /// Deals with commands that are left from an interrupted attempt. Returns the outcome if nothing else is done in this call.
     pub(super) async fn resolve_commands(
         &mut self,
         plan: &VerifiedPlan,

@@ -178,8 +178,8 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
     ) -> Result<Advance, EngineError> {
         self.journal.tidy().await?;
         let decision = decide(plan, gates, self.history(), &self.sights, &self.protected, self.clock.now());
-        if let Some(turn) = self.resolve_commands(plan, &decision, on).await? {
-            return Ok(turn);
+        if let Some(advance) = self.resolve_commands(plan, &decision, on).await? {
+            return Ok(advance);
         }
         match decision {
             Decision::Refuse(refusal) => {

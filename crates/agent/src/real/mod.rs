@@ -37,7 +37,7 @@ use crate::machine::{CommandKey, Found, Invocation, Machine, MachineError, Metad
 pub struct Linux {
     root: Arc<OwnedFd>,
     /// Work on files whose future was dropped still goes on: the next waits for it.
-    turn: Arc<Mutex<()>>,
+    write_lock: Arc<Mutex<()>>,
     readers: process::Readers,
     cache: Cache,
     /// None: every program ends with this process.
@@ -64,8 +64,8 @@ impl Linux {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root = rustix::fs::open(folder.as_ref(), flags, Mode::empty())?;
         let cache = Cache::new(folder.as_ref().join(CACHE));
-        let (turn, readers) = (Arc::default(), process::Readers::default());
-        Ok(Self { root: Arc::new(root), turn, readers, cache, commands: None })
+        let (write_lock, readers) = (Arc::default(), process::Readers::default());
+        Ok(Self { root: Arc::new(root), write_lock, readers, cache, commands: None })
     }
 
     /// Caches downloaded artifacts in this folder.
@@ -105,9 +105,9 @@ impl Linux {
         T: Send + 'static,
         F: FnOnce(&OwnedFd, &MachinePath) -> Result<T, MachineError> + Send + 'static,
     {
-        let (root, turn, path) = (Arc::clone(&self.root), Arc::clone(&self.turn), path.clone());
+        let (root, write_lock, path) = (Arc::clone(&self.root), Arc::clone(&self.write_lock), path.clone());
         let done = tokio::task::spawn_blocking(move || {
-            let _turn = turn.lock().unwrap_or_else(PoisonError::into_inner);
+            let _write_lock = write_lock.lock().unwrap_or_else(PoisonError::into_inner);
             work(&root, &path)
         });
         done.await.unwrap_or_else(|error| Err(MachineError::io("work on files", io::Error::other(error))))

@@ -24,7 +24,7 @@ struct Folder {
     /// Held for as long as the store is: two agents on one journal would both believe to be the only one.
     _lock: File,
     /// A write whose future was dropped still goes on: the next one waits for it.
-    turn: Mutex<()>,
+    write_lock: Mutex<()>,
 }
 
 const JOURNAL: &str = "journal";
@@ -54,7 +54,7 @@ impl DiskStore {
                 sync_folder(above)?;
             }
             sync_folder(&path)?;
-            Ok(Self { folder: Arc::new(Folder { path, _lock: lock, turn: Mutex::new(()) }) })
+            Ok(Self { folder: Arc::new(Folder { path, _lock: lock, write_lock: Mutex::new(()) }) })
         })
         .await
     }
@@ -66,7 +66,7 @@ impl DiskStore {
     {
         let folder = Arc::clone(&self.folder);
         blocking(move || {
-            let _turn = folder.turn.lock().unwrap_or_else(PoisonError::into_inner);
+            let _write_lock = folder.write_lock.lock().unwrap_or_else(PoisonError::into_inner);
             work(&folder)
         })
         .await

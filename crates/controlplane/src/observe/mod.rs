@@ -52,7 +52,7 @@ pub(crate) struct Observed<'a> {
     pub(crate) plans: BTreeMap<String, Outcome>,
     pub(crate) initialized: bool,
     /// Whether the workload cluster answers.
-    pub(crate) answers: bool,
+    pub(crate) api_responds: bool,
     pub(crate) ending: Option<Ending>,
     /// When to reconcile again.
     pub(crate) next: Next,
@@ -75,7 +75,7 @@ impl<'a> Observed<'a> {
             healing: BTreeMap::new(),
             plans: BTreeMap::new(),
             initialized: scope.is_initialized(),
-            answers: false,
+            api_responds: false,
             ending: None,
             next: Next::After(LONGEST_WAIT),
         }

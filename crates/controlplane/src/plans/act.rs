@@ -61,7 +61,7 @@ pub(crate) async fn plan(
             now: scope.now,
         },
         etcd: &seen.etcd,
-        answers: seen.answers,
+        api_responds: seen.api_responds,
         workload,
         next: seen.next,
     };
@@ -90,7 +90,7 @@ struct Planner<'a, W> {
     materials: Materials<'a>,
     etcd: &'a EtcdView,
     /// Whether the workload cluster answers.
-    answers: bool,
+    api_responds: bool,
     workload: &'a W,
     /// When to reconcile again.
     next: Next,
@@ -201,7 +201,7 @@ impl<W: Workload> Planner<'_, W> {
             etcd: self.etcd,
             budgets,
             begun: scope.is_initialized(),
-            answers: self.answers,
+            api_responds: self.api_responds,
             now: scope.now,
         };
         match gate(&facts[index], facts, &view) {

@@ -52,7 +52,7 @@ pub(crate) const OWNED: [&str; 11] = [
 pub(crate) struct Seen<'a> {
     pub(crate) cluster: &'a str,
     pub(crate) initialized: bool,
-    pub(crate) answers: bool,
+    pub(crate) api_responds: bool,
     /// Why certificates are missing; `None` when they are there.
     pub(crate) certificates: Option<String>,
     /// Machines of the control plane as they are now.
@@ -181,7 +181,7 @@ fn available(seen: &Seen<'_>) -> NewCondition {
     if seen.certificates.is_some() {
         why.push("* Control plane certificates are not available");
     }
-    if seen.initialized && !seen.answers {
+    if seen.initialized && !seen.api_responds {
         why.push("* The API server does not answer");
     }
     if seen.initialized && !seen.facts.iter().any(|machine| machine.has_node && !machine.deleting) {

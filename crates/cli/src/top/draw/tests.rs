@@ -139,7 +139,7 @@ fn lines(buffer: &Buffer) -> Vec<String> {
 }
 
 fn status() -> Status {
-    Status { place: owned("127.0.0.1:6440, all namespaces"), trouble: None }
+    Status { place: owned("127.0.0.1:6440, all namespaces"), outage: None }
 }
 
 fn picture(content: &Content, keys: &[KeyCode], size: (u16, u16)) -> Vec<String> {
@@ -275,7 +275,7 @@ fn hosts_and_what_is_wrong_with_them() {
 
 #[test]
 fn a_lost_connection_and_what_cannot_be_read_are_reported() {
-    let lost = Status { trouble: Some((now(), owned("connection refused"))), ..status() };
+    let lost = Status { outage: Some((now(), owned("connection refused"))), ..status() };
     let drawn = lines(&buffer(&fleet(), &[], (100, 10), &lost, true));
     assert!(drawn[0].contains("no connection"), "{drawn:#?}");
     assert_eq!(drawn[9], " No connection for 0s; what is shown is older. connection refused");
@@ -465,7 +465,7 @@ fn hostile() -> Vec<Content> {
 
 #[test]
 fn hostile_text_steers_nothing() {
-    let lost = Status { place: HOSTILE.to_owned(), trouble: Some((now(), HOSTILE.to_owned())) };
+    let lost = Status { place: HOSTILE.to_owned(), outage: Some((now(), HOSTILE.to_owned())) };
     for content in hostile() {
         for status in [&status(), &lost] {
             for keys in [&[][..], &[KeyCode::Enter]] {
