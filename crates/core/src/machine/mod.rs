@@ -1,4 +1,4 @@
-//! Machine: from bootstrap data to infrastructure to a Node, and back.
+//! Machine: bootstrap data, infrastructure, Node, and deletion.
 //!
 //! Reads: the Machine, its Cluster, the MachineSet and MachineDeployment above it, the two objects it refers to, its
 //! Node, and the answer of an extension about its update.
