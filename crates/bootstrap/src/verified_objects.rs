@@ -1,10 +1,11 @@
-//! Machines whose Lease was verified recently, so that it is not read again at every reconcile. It grants nothing.
+//! Machines whose Lease was verified recently, so that it is not read again at every reconcile. The Lease grants no
+//! rights.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// After this time it is verified again.
+/// The Lease is verified again after this time.
 const TRUSTED: Duration = Duration::from_secs(600);
 /// At most this many machines are cached. Then the cache is cleared, which costs a request for each machine.
 const MOST: usize = 20_000;

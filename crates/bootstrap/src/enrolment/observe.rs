@@ -1,4 +1,4 @@
-//! Reads the objects of one machine. Writes nothing.
+//! Reads the objects of one machine. Does not write.
 
 use capstan_api::agent::MachineReport;
 use capstan_api::bootstrap::CapstanConfig;
@@ -24,7 +24,7 @@ pub(crate) struct Own {
     pub(crate) names: Names,
     pub(crate) owner: Value,
     pub(crate) found: Vec<Option<Value>>,
-    /// Whether its Lease was not read, but taken to be what it was a moment ago.
+    /// Whether its Lease was not read, because it was verified recently.
     pub(crate) are_verified: bool,
     pub(crate) enrolment: Option<Value>,
     pub(crate) report: Option<MachineReport>,
@@ -54,7 +54,7 @@ impl Bootstrap {
         Ok(Own { names, owner, found, are_verified, enrolment, report })
     }
 
-    /// Any object of the machine's namespace, as it is on the wire.
+    /// An object of the machine's namespace, untyped.
     pub(crate) fn untyped(&self, namespace: &str, kind: ResourceKind) -> Api<DynamicObject> {
         let gvk = GroupVersionKind::gvk(kind.group, kind.version, kind.kind);
         let resource = ApiResource::from_gvk_with_plural(&gvk, kind.plural);
@@ -67,7 +67,8 @@ impl Bootstrap {
         found.map(serde_json::to_value).transpose().map_err(|error| Error::transient(doing(), error))
     }
 
-    /// An object of the machine as it is. What grants nothing is taken to be as wanted, if it was a moment ago.
+    /// Reads an object of the machine. An object that grants no rights is assumed to be as desired if it was verified
+    /// recently.
     async fn found(&self, names: &Names, wanted: &Wanted, are_verified: bool) -> Result<Option<Value>> {
         let (kind, name) = (wanted.kind, &wanted.name);
         if kind == REPORT {
@@ -105,7 +106,7 @@ impl Bootstrap {
         found.map(|found| value(found.as_ref())).transpose()
     }
 
-    /// The ServiceAccount of the enrolment token. Most machines have none any more, so a missing one is not asked for.
+    /// The ServiceAccount of the enrolment token. Most machines have none, so it is read only if the cache has it.
     async fn enrolment(&self, names: &Names) -> Result<Option<Value>> {
         let accounts = self.beside::<ServiceAccount>(names);
         let found = accounts.peek(&names.namespace, &names.enrolment_account()).await?;

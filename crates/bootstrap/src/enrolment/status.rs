@@ -1,4 +1,4 @@
-//! The condition and the event that tell how far a machine is with its enrolment. Pure.
+//! The condition and the Event of an enrolment. Pure.
 
 use capstan_api::bootstrap::{AGENT_ENROLLED, CapstanConfig, enrolment_reasons as reasons};
 use capstan_api::conditions::{ConditionStatus, NewCondition, get};
@@ -6,7 +6,7 @@ use capstan_api::wait::causes;
 
 use super::decide::Standing;
 
-/// `AgentEnrolled` of its CapstanConfig.
+/// The condition `AgentEnrolled` of a CapstanConfig.
 pub(crate) fn condition(standing: &Standing) -> NewCondition {
     match standing {
         Standing::Enrolled(message) => {
