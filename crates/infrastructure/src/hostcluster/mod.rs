@@ -1,4 +1,4 @@
-//! HostCluster: where the API server will be reached, and which failure domains there are.
+//! HostCluster: the endpoint of the API server, and the failure domains.
 //!
 //! Reads: the HostCluster, its Cluster, the Hosts of its namespace, and of the Cluster's control plane the object, its
 //! Machines and its HostMachineTemplate. Writes: of the HostCluster finalizer, endpoint and status.
