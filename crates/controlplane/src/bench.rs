@@ -157,7 +157,7 @@ impl Fleet {
         }
     }
 
-    /// The machine carries out the plan that it gets, if it gets one.
+    /// Marks the plan of a machine, if it gets one, as applied.
     fn carry_out(&mut self, index: usize) -> Result<()> {
         let Decision::Write(written) = self.decision(index)? else { return Ok(()) };
         let Written { rendered, record, revision } = *written;

@@ -1,4 +1,4 @@
-//! Facts of all machines of a cluster, taken out of its objects.
+//! Computes the facts of all machines of a cluster from its objects.
 
 use capstan_api::bootstrap::CapstanConfig;
 use capstan_api::controlplane::CapstanControlPlane;
@@ -75,7 +75,7 @@ fn windows_of(owner: &CapstanControlPlane) -> impl Iterator<Item = &str> {
     owner.spec.rollout.iter().flat_map(|rollout| &rollout.windows).map(String::as_str)
 }
 
-/// What the texts of a field mean.
+/// The texts of a field, parsed.
 fn maintenance<'a>(field: &str, texts: impl Iterator<Item = &'a str>) -> Maintenance {
     match Windows::parse(texts) {
         Ok(None) => Maintenance::AnyTime,
@@ -84,8 +84,8 @@ fn maintenance<'a>(field: &str, texts: impl Iterator<Item = &'a str>) -> Mainten
     }
 }
 
-/// An empty list of Nodes says nothing about Machines that have become Nodes: an API server that has lost all of them, or
-/// has not read them yet, knows no more than one that does not answer.
+/// An empty list of Nodes is unknown if Machines have Nodes: the API server may have lost them, or not have read them
+/// yet.
 fn believable<'a>(
     nodes: &'a Knowledge<NodesByName>,
     mut machines: impl Iterator<Item = &'a Machine>,
@@ -98,7 +98,7 @@ fn believable<'a>(
     }
 }
 
-/// What differs between a machine and what its control plane asks for, in the fields of the control plane.
+/// The differences between a machine and its control plane, in the fields of the control plane.
 fn changes(owner: &CapstanControlPlane, machine: &Machine, config: &CapstanConfig) -> Vec<Change> {
     let old = Setup { version: machine.spec.version.as_deref().unwrap_or_default(), config: &config.spec };
     let new = Setup { version: &owner.spec.version, config: &owner.spec.config };

@@ -1,6 +1,6 @@
-//! What the planner says on a CapstanConfig: its condition, and which plan the machine has. Pure.
+//! The status of a CapstanConfig from the planner: its condition, and which plan the machine has. Pure.
 //!
-//! Nothing is decided from it: the plan Secret is written before, and counts.
+//! No decision uses it: the plan Secret is written before, and counts.
 
 use capstan_api::bootstrap::CapstanConfigPlanStatus;
 use capstan_api::conditions::{ConditionStatus, NewCondition};
@@ -30,8 +30,8 @@ pub(super) fn condition(outcome: &Outcome) -> NewCondition {
     }
 }
 
-/// The plan that the machine has. `written` is the setup that it stands for, if this reconcile has written it to the Secret
-/// or found it there; otherwise the plan is the one that was `read`, and stands for what its Secret says.
+/// The plan of the machine. `written` is its setup, if this reconcile has written it to the Secret or found it there;
+/// otherwise the setup is the one in the Secret that was `read`.
 pub(super) fn plan(
     own: &MachineFacts,
     written: Option<&str>,
