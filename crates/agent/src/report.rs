@@ -1,4 +1,4 @@
-//! What is reported of a plan: made from the journal alone, so that it is the same after a crash.
+//! The content of a report about a plan: made from the journal alone, so that it is the same after a crash.
 
 use capstan_plan::{
     Facts, Ledger, LedgerBefore, LedgerItem, LedgerKind, Phase, ProbeResult, Progress, Report, Standing,
@@ -95,7 +95,7 @@ pub fn report(
     }
 }
 
-/// What is reported of a ledger: the newest items, because they are what the last plan did.
+/// The ledger in a report: the newest items, which the last plan has added.
 fn ledger(ledger: &ledger::Ledger) -> Option<Ledger> {
     let items: Vec<LedgerItem> = ledger.items().iter().rev().take(limits::LEDGER_ITEMS).map(item).collect();
     let total = u32::try_from(ledger.items().len()).unwrap_or(u32::MAX);
@@ -123,7 +123,7 @@ fn item(item: &Item) -> LedgerItem {
     LedgerItem { kind, name: holding.path.to_string(), before: Some(before) }
 }
 
-/// What came of a command that was started.
+/// The result of a command that was started.
 pub(crate) fn outcome(ran: &Ran, redactor: &Redactor) -> Outcome {
     let failure = (ran.exit != Exit::Code(0)).then(|| Failure {
         class: Class::Transient,

@@ -1,4 +1,4 @@
-//! What is reported of drift: for each step what was found last, and what came of it. Bounded.
+//! The drift in a report: the last finding of each step, and the result of its repair. Bounded.
 
 use capstan_plan::{Drift, MachinePlan, StepName, limits};
 use jiff::Timestamp;
@@ -9,36 +9,36 @@ const FIRST_PAUSE: Duration = Duration::from_mins(5);
 /// The longest pause.
 const LONGEST_PAUSE: Duration = Duration::from_hours(1);
 
-/// What was found, the newest first.
+/// The findings, newest first.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Findings(Vec<Finding>);
 
 #[derive(Clone, Debug)]
 struct Finding {
     drift: Drift,
-    /// Repairs that failed, in a row.
+    /// Failed repairs in a row.
     failed: u32,
-    /// When it may be repaired again.
+    /// Time of the next repair.
     not_before: Duration,
 }
 
 impl Findings {
-    /// What is reported.
+    /// The items for the report.
     pub(crate) fn reported(&self) -> Vec<Drift> {
         self.0.iter().map(|finding| finding.drift.clone()).collect()
     }
 
-    /// Whether something is not as it should be.
+    /// Whether any finding is not repaired.
     pub(crate) fn are_open(&self) -> bool {
         self.0.iter().any(|finding| finding.drift.repaired.is_none())
     }
 
-    /// Whether something of this step is not as it should be.
+    /// Whether a finding of this step is not repaired.
     pub(crate) fn is_open(&self, step: &StepName) -> bool {
         self.0.iter().any(|finding| finding.drift.step == *step && finding.drift.repaired.is_none())
     }
 
-    /// Something was found. The same once more is no news.
+    /// Records a finding. The same finding again changes nothing.
     pub(crate) fn found(&mut self, step: &StepName, what: &str, now: Timestamp) {
         let known = self.0.iter().position(|finding| finding.drift.step == *step);
         let mut times = 1;
@@ -65,7 +65,7 @@ impl Findings {
         }
     }
 
-    /// What was found there is as it should be again.
+    /// Records that the finding of a step is repaired.
     pub(crate) fn repaired(&mut self, step: &StepName, now: Timestamp) {
         if let Some(finding) = self.open(step) {
             finding.drift.repaired = Some(now);
@@ -73,14 +73,14 @@ impl Findings {
         }
     }
 
-    /// Why it is not, or not yet.
+    /// Records why a finding is not repaired yet.
     pub(crate) fn explain(&mut self, step: &StepName, message: String) {
         if let Some(finding) = self.open(step) {
             finding.drift.message = Some(message);
         }
     }
 
-    /// A repair has failed.
+    /// Records a failed repair.
     pub(crate) fn failed(&mut self, step: &StepName, message: String, elapsed: Duration) {
         if let Some(finding) = self.open(step) {
             finding.drift.message = Some(message);
@@ -96,7 +96,7 @@ impl Findings {
         known.is_none_or(|finding| finding.not_before <= elapsed)
     }
 
-    /// What is not in this plan is of no interest any more.
+    /// Removes findings of steps that are not in this plan.
     pub(crate) fn keep(&mut self, plan: &MachinePlan) {
         self.0.retain(|finding| plan.steps.iter().any(|step| step.name == finding.drift.step));
     }

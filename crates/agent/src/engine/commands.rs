@@ -1,4 +1,5 @@
-//! Commands that an earlier process of the agent has started: found, waited for, or ended, before anything else is done.
+//! Commands that an earlier process of the agent has started: the engine finds them, and waits for them or ends them,
+//! before anything else.
 
 use capstan_plan::{Progress, VerifiedPlan};
 use jiff::SignedDuration;
@@ -13,7 +14,7 @@ use crate::report;
 use crate::running::{CommandFate, fate};
 use crate::store::Store;
 
-/// How long to wait before a command is looked for again that could not be looked for, or ended.
+/// Pause before commands are listed again, if they could not be listed or ended.
 const AGAIN: SignedDuration = SignedDuration::from_secs(5);
 
 impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
@@ -52,7 +53,7 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
         }
     }
 
-    /// Whether something was written down, so that the next decision may be another one.
+    /// Whether something was recorded, so that the next decision may differ.
     async fn resolve_each_command(
         &mut self,
         plan: &VerifiedPlan,
@@ -73,7 +74,7 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
         Ok(false)
     }
 
-    /// Ends the commands of steps: everything they did is about to be taken back.
+    /// Ends the commands of steps before their effects are reverted.
     pub(super) async fn dismiss_steps(&self) -> Result<(), MachineError> {
         for key in self.machine.commands().await? {
             if matches!(key, CommandKey::Step { .. }) {
@@ -83,7 +84,7 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
         Ok(())
     }
 
-    /// Forgets all commands: the machine is clean.
+    /// Removes the records of all commands after a reset.
     pub(super) async fn dismiss_all(&self) -> Result<(), MachineError> {
         for key in self.machine.commands().await? {
             self.machine.dismiss(&key).await?;
@@ -91,7 +92,7 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
         Ok(())
     }
 
-    /// Runs a command that may be run twice, or takes the result of one that an earlier process has started.
+    /// Runs a command that may run twice, or takes over the one that an earlier process has started.
     pub(super) async fn run_or_resume(
         &self,
         key: &CommandKey,
@@ -104,7 +105,7 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
         }
     }
 
-    /// Forgets the stop command of a unit whose end was written down.
+    /// Removes the record of the stop command of a unit whose removal is recorded.
     pub(super) async fn forget_stop(&self, holding: &Holding) {
         if let After::Unit { name, stop: Some(stop), .. } = &holding.after {
             // What stays by mistake is removed before the next command is started.
