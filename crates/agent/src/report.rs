@@ -45,7 +45,7 @@ pub fn waiting(plan: &VerifiedPlan, step: usize) -> Progress {
     Progress {
         step: place(plan, name, None),
         message: Some(format!(
-            "step {name}: the gate is closed; the manager opens it when the plan may go on"
+            "step {name}: the gate is closed; the manager opens it when the plan may continue"
         )),
         ..Progress::new(plan.id(), Phase::Waiting)
     }

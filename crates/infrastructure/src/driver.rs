@@ -155,7 +155,7 @@ pub trait HostDriver: Send + Sync + 'static {
         let kind = HostKind::of(host);
         Box::pin(async move {
             Err(DriverError::NotSupported(format!(
-                "agents on hosts of the sort {kind} cannot be told to follow"
+                "agents on hosts of the kind {kind} cannot be handed over"
             )))
         })
     }

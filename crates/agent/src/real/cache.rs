@@ -179,7 +179,7 @@ impl Cache {
                 let goes_on = format!("bytes {}-", part.size);
                 match header(CONTENT_RANGE) {
                     Some(range) if part.size > 0 && range.starts_with(&goes_on) => part,
-                    _ => return Err(Refusal::lasting("it sent another part than it was asked for")),
+                    _ => return Err(Refusal::lasting("it sent another range than requested")),
                 }
             }
             _ if status.is_redirection() => {

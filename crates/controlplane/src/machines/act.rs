@@ -90,7 +90,7 @@ pub(crate) async fn confirm(scope: &Scope<'_>, observed: &Machines) -> Result<()
     if live.into_iter().eq(observed.machines.values().map(|machine| mark(machine))) {
         return Ok(());
     }
-    let doing = format!("cannot go on with Cluster {}: its Machines have changed", scope.cluster_name());
+    let doing = format!("cannot continue with Cluster {}: its Machines have changed", scope.cluster_name());
     Err(Error::Conflict { doing })
 }
 

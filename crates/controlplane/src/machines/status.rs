@@ -32,7 +32,7 @@ pub(super) fn up_to_date(facts: &MachineFacts, planned: Option<&Outcome>) -> Opt
         Some((_, Progress::Applied)) => {}
         Some((revision, Progress::AtGate)) => {
             lines.push(format!(
-                "* The machine waits to be told to go on with revision {revision} of its plan"
+                "* The machine waits at the gate of revision {revision} of its plan"
             ));
         }
         Some((revision, Progress::InFlight)) => {

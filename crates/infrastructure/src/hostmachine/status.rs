@@ -133,10 +133,10 @@ pub(super) fn given_back(
     match quarantine {
         None => (
             Some(News::normal(events::RELEASED, format!("HostMachine {machine} has given the host back"))),
-            News::normal(events::HOST_RELEASED, format!("Host {name} is given back")),
+            News::normal(events::HOST_RELEASED, format!("Host {name} is released")),
         ),
         Some(why) => {
-            let message = format!("Host {name} is given back into quarantine: {}", first_line(why));
+            let message = format!("Host {name} is released into quarantine: {}", first_line(why));
             (None, News::warning(events::RESET_FAILED, message))
         }
     }

@@ -230,7 +230,7 @@ async fn write_etcd_members(cluster: &Cluster) {
     if let Some(running) = &cluster.running
         && let Err(error) = cluster.write_etcd_members(&running.client(), None).await
     {
-        tracing::warn!(%error, "the members of the simulated etcd cannot be told");
+        tracing::warn!(%error, "cannot write the members of the simulated etcd");
     }
 }
 
