@@ -6,7 +6,7 @@ pub(crate) mod kubeconfig;
 pub(crate) mod pki;
 mod renewal;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use capstan_api::access::MACHINE_ACCOUNTS;
 use capstan_apiserver::{
     AccountLimits, ApiServer, AuditPolicy, Authority, OpenError, Options, Rate, Restriction, StartError,
@@ -66,10 +66,7 @@ const PORT: &str = "port";
 pub(crate) async fn run(args: &UpArgs) -> Result<()> {
     crate::open_files::allow_all();
     log::to_stderr(args.tuning.verbosity);
-    let data_dir = match &args.data_dir {
-        Some(folder) => folder.clone(),
-        None => default_data_dir()?,
-    };
+    let data_dir = data_dir(args.data_dir.as_deref())?;
     let stop = stop::on_signal()?;
     let folder = DataFolder::take(&data_dir)?;
     let selection = go_on(&folder, args)?;
@@ -331,6 +328,22 @@ fn after(mut address: SocketAddr) -> SocketAddr {
         address.set_port(address.port().wrapping_add(1));
     }
     address
+}
+
+/// The data folder that the user has passed, or the default one.
+pub(crate) fn data_dir(passed: Option<&Path>) -> Result<PathBuf> {
+    passed.map_or_else(default_data_dir, |folder| Ok(folder.to_owned()))
+}
+
+/// The same, if it has an embedded plane: opening another folder would create a new CA there.
+pub(crate) fn existing_data_dir(passed: Option<&Path>) -> Result<PathBuf> {
+    let data_dir = data_dir(passed)?;
+    ensure!(
+        folder::pki(&data_dir).join("ca.crt").exists(),
+        "there is no embedded plane in {}: pass its --data-dir",
+        data_dir.display()
+    );
+    Ok(data_dir)
 }
 
 /// The default data folder of a plane.

@@ -11,6 +11,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::super::decide::provision::deleting;
 use crate::names::CHECK_LOGS;
 use crate::names::machine::{reasons as machine_reasons, types as machine_types};
+use crate::slow_deletion::{LONG_DELETION, LONG_DRAIN, delay};
 
 /// The conditions that `Ready` summarizes for every Machine, most relevant first.
 const GATES: [&str; 6] = [
@@ -20,19 +21,6 @@ const GATES: [&str; 6] = [
     types::INFRASTRUCTURE_READY,
     machine_types::NODE_HEALTHY,
     machine_types::HEALTH_CHECK_SUCCEEDED,
-];
-
-/// A deletion that takes longer is named in the message.
-const LONG_DELETION: SignedDuration = SignedDuration::from_mins(15);
-/// A drain that takes longer is named in the message, with its cause.
-const LONG_DRAIN: SignedDuration = SignedDuration::from_mins(5);
-
-/// A part of a drain's message, and the name of the cause that it stands for.
-const DELAYS: [(&str, &str); 4] = [
-    ("cannot evict pod as it would violate the pod's disruption budget.", "PodDisruptionBudgets"),
-    ("deletionTimestamp set, but still not removed from the Node", "Pods not terminating"),
-    ("failed to evict Pod", "Pod eviction errors"),
-    ("waiting for completion", "Pods not completed yet"),
 ];
 
 pub(super) fn ready(machine: &Machine, now: Timestamp) -> NewCondition {
@@ -85,11 +73,7 @@ fn deletion_in_short(machine: &Machine, now: Timestamp) -> NewCondition {
     };
     if long(since, LONG_DELETION) && long(drain, LONG_DRAIN) && stage == machine_reasons::DRAINING_NODE {
         let said = condition.map_or("", |condition| condition.message.as_str());
-        let causes: Vec<&str> =
-            DELAYS.iter().filter(|(words, _)| said.contains(words)).map(|(_, cause)| *cause).collect();
-        if !causes.is_empty() {
-            message = format!("{message}, delay likely due to {}", causes.join(", "));
-        }
+        message.push_str(&delay(&[said]).unwrap_or_default());
     }
     NewCondition::new(types::DELETING, ConditionStatus::True, reasons::DELETING).message(message)
 }
