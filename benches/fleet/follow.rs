@@ -18,7 +18,7 @@ use tokio::task::JoinHandle;
 /// The user agent by which audit logs tell this program from what is measured.
 pub(crate) const BENCH: &str = "capstan-fleet-bench";
 /// How often progress is told at most.
-const TOLD_EVERY: Duration = Duration::from_secs(10);
+const PROGRESS_EVERY: Duration = Duration::from_secs(10);
 
 /// A client that says that it measures.
 pub(crate) async fn client(kubeconfig: &Path) -> Result<kube::Client> {
@@ -106,7 +106,7 @@ impl Follower {
         loop {
             let seen = look(&self.census.borrow_and_update());
             let is_done = seen >= count;
-            if (is_done || printed_at.elapsed() >= TOLD_EVERY) && last != Some(seen) {
+            if (is_done || printed_at.elapsed() >= PROGRESS_EVERY) && last != Some(seen) {
                 eprintln!("  {seen} {what} ({:.0} s)", started.elapsed().as_secs_f64());
                 (printed_at, last) = (Instant::now(), Some(seen));
             }
@@ -117,7 +117,7 @@ impl Follower {
                 bail!("after {:.0} s only {seen} {what}", started.elapsed().as_secs_f64());
             };
             // Looks again although nothing changes, to tell the progress and keep the deadline.
-            if let Ok(Err(_)) = tokio::time::timeout(left.min(TOLD_EVERY), self.census.changed()).await {
+            if let Ok(Err(_)) = tokio::time::timeout(left.min(PROGRESS_EVERY), self.census.changed()).await {
                 bail!("the watch of Machines has ended");
             }
         }

@@ -11,7 +11,7 @@ use capstan_benches::fleet::audit::{Counts, Request, Tally, parse};
 /// How often the log is looked at.
 const LOOK: Duration = Duration::from_millis(500);
 /// How often it is told that there is no rest yet.
-const TOLD_EVERY: Duration = Duration::from_secs(30);
+const PROGRESS_EVERY: Duration = Duration::from_secs(30);
 
 /// Who sent a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,7 +47,7 @@ impl Traffic {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rest {
     /// Whether there was any before the deadline.
-    pub(crate) is_settled: bool,
+    pub(crate) is_idle: bool,
     /// From the start of the wait to the last request of a controller that was seen, by the log.
     pub(crate) last_request: Duration,
     /// What was asked meanwhile.
@@ -91,8 +91,12 @@ impl Log {
         }
     }
 
-    /// Waits until no controller has written for as long as `quiet_period`, at most for `deadline`.
-    pub(crate) async fn settle(&mut self, quiet_period: Duration, deadline: Duration) -> Result<Rest> {
+    /// Waits until no controller has written for as long as `idle_period`, at most for `deadline`.
+    pub(crate) async fn wait_until_idle(
+        &mut self,
+        idle_period: Duration,
+        deadline: Duration,
+    ) -> Result<Rest> {
         let started = Instant::now();
         let (mut last_write, mut printed_at) = (started, started);
         let mut rest = Rest::default();
@@ -106,11 +110,11 @@ impl Log {
                 last_write = now;
             }
             rest.traffic.merge(&news);
-            rest.is_settled = now - last_write >= quiet_period;
-            if rest.is_settled || now - started >= deadline {
+            rest.is_idle = now - last_write >= idle_period;
+            if rest.is_idle || now - started >= deadline {
                 break;
             }
-            if printed_at.elapsed() >= TOLD_EVERY && all.writes > 0 {
+            if printed_at.elapsed() >= PROGRESS_EVERY && all.writes > 0 {
                 printed_at = now;
                 let top = news.controllers.top(3, |tally| tally.writes);
                 let top: Vec<_> = top
@@ -121,8 +125,8 @@ impl Log {
             }
             tokio::time::sleep(LOOK).await;
         }
-        if !rest.is_settled {
-            eprintln!("  controllers do not settle within {:.0} s", deadline.as_secs_f64());
+        if !rest.is_idle {
+            eprintln!("  controllers still write after {:.0} s", deadline.as_secs_f64());
         }
         Ok(rest)
     }

@@ -87,7 +87,7 @@ async fn measure(mut plane: BenchPlane, sizes: &Sizes, most: usize) -> Result<Fi
     load::create(&endpoint, 0..few).await?;
     let mut costs = vec![cost(&plane, few, sample).await?];
     load::create(&endpoint, few + sample..some).await?;
-    plane.settle().await?;
+    plane.wait_until_idle().await?;
     let loaded = resident(&plane);
     say(&plane, &format!("with {some} objects: {}", memory_of(&loaded)));
     let watched = load::watch(&endpoint, some..some + shown).await?;
@@ -99,7 +99,7 @@ async fn measure(mut plane: BenchPlane, sizes: &Sizes, most: usize) -> Result<Fi
         times.push(plane.restart(&last).await?);
     }
     times.sort_unstable();
-    plane.settle().await?;
+    plane.wait_until_idle().await?;
     let started = resident(&plane);
     say(&plane, &format!("started in {times:.1?}: {}", memory_of(&started)));
     let there = some + shown;

@@ -126,7 +126,7 @@ impl BenchPlane {
     }
 
     /// Waits until it uses no processor any more.
-    pub(crate) async fn settle(&self) -> Result<()> {
+    pub(crate) async fn wait_until_idle(&self) -> Result<()> {
         eventually(READY, "the plane to come to rest", async || {
             let before = self.total(capstan_benches::process::processor);
             tokio::time::sleep(Duration::from_secs(2)).await;

@@ -61,8 +61,8 @@ async fn upstreams_kubeadm_providers_make_a_cluster_of_hosts() {
 
     // What fails is told with all that helps, once for each way, and is not tried again.
     user.adds("broken", 2).await.unwrap();
-    user.is_told_why("broken", "runcmd (by cloud-init)").await.unwrap();
-    user.is_told_why("broken-too", "runcmd[1] (kubeadm)").await.unwrap();
+    user.reports_failed_step("broken", "runcmd (by cloud-init)").await.unwrap();
+    user.reports_failed_step("broken-too", "runcmd[1] (kubeadm)").await.unwrap();
     user.deletes("MachineDeployment", "broken").await.unwrap();
     yard.until_available(&["broken", "broken-too"]).await.unwrap();
 
@@ -393,7 +393,7 @@ impl User<'_> {
     }
 
     /// Waits until the condition of the machine says what failed.
-    async fn is_told_why(&self, host: &str, step: &str) -> Result<()> {
+    async fn reports_failed_step(&self, host: &str, step: &str) -> Result<()> {
         let message = eventually(DEADLINE, &format!("{host} to say what failed"), async || {
             let ours = self.host_machine(host).await?;
             let status = ours.status.context("no status")?;

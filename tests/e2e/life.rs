@@ -30,12 +30,12 @@ async fn clusters_live_on_machines_that_stay() {
 
     yard.cluster("first").delete().await.unwrap();
     yard.until_available(&[&SERVERS[..], &WORKERS[..]].concat()).await.unwrap();
-    clock.tell("deleted, and every host is clean");
+    clock.print("deleted, and every host is clean");
 
     one_server_is_upgraded_alone(&yard, &clock).await.unwrap();
     yard.cluster("second").delete().await.unwrap();
     yard.until_available(&[&SERVERS[..], &WORKERS[..]].concat()).await.unwrap();
-    clock.tell("deleted again");
+    clock.print("deleted again");
 }
 
 async fn three_servers_come_up(yard: &Yard, clock: &Clock) -> Result<()> {
@@ -44,7 +44,7 @@ async fn three_servers_come_up(yard: &Yard, clock: &Clock) -> Result<()> {
     cluster.until_ready(4, K3S[0]).await?;
     ensure!(members(yard, &cluster).await? == 3, "etcd has other members");
     cluster.run_pods().await?;
-    clock.tell("three servers and a worker stand");
+    clock.print("three servers and a worker stand");
     Ok(())
 }
 
@@ -60,7 +60,7 @@ async fn workers_are_scaled(yard: &Yard, clock: &Clock) -> Result<()> {
     let kept = cluster.kept().await?;
     let free = WORKERS.into_iter().find(|name| !kept.values().any(|kept| kept.host == **name));
     yard.until_available(&[free.context("no worker is free")?]).await?;
-    clock.tell("a worker came and went");
+    clock.print("a worker came and went");
     Ok(())
 }
 
@@ -74,13 +74,13 @@ async fn everything_is_upgraded_while_things_die(yard: &mut Yard, clock: &Clock)
     // The agent of the first server that is at it dies, then the manager, and the next server loses its power.
     let first = at_work(yard, &[]).await?;
     yard.machine(&first)?.run("systemctl kill --signal=KILL capstan-agent").await?;
-    clock.tell(&format!("killed the agent on {first}"));
+    clock.print(&format!("killed the agent on {first}"));
     yard.kill_and_restart().await?;
-    clock.tell("killed the manager");
+    clock.print("killed the manager");
     let second = at_work(yard, &[&first]).await?;
     yard.machine(&second)?.pull_the_plug().await?;
     yard.machine(&second)?.start().await?;
-    clock.tell(&format!("pulled the plug of {second}"));
+    clock.print(&format!("pulled the plug of {second}"));
 
     let cluster = yard.cluster("first");
     cluster.until_ready(4, K3S[1]).await?;
@@ -93,7 +93,7 @@ async fn everything_is_upgraded_while_things_die(yard: &mut Yard, clock: &Clock)
         let snapshots = yard.machine(&kept.host)?.run(snapshots).await?;
         ensure!(snapshots.contains("capstan"), "{}: no snapshot was saved: {snapshots}", kept.host);
     }
-    clock.tell("everything is upgraded in place");
+    clock.print("everything is upgraded in place");
     Ok(())
 }
 
@@ -103,14 +103,14 @@ async fn servers_are_scaled(yard: &Yard, clock: &Clock) -> Result<()> {
     cluster.change_control_plane(json!({"replicas": 1})).await?;
     cluster.until_ready(2, K3S[1]).await?;
     ensure!(members(yard, &cluster).await? == 1, "etcd has other members");
-    clock.tell("one server is left");
+    clock.print("one server is left");
     cluster.change_control_plane(json!({"replicas": 3})).await?;
     cluster.until_ready(4, K3S[1]).await?;
     ensure!(members(yard, &cluster).await? == 3, "etcd has other members");
     let now = cluster.kept().await?;
     let stayed = before.iter().filter(|(name, kept)| now.get(*name) == Some(kept)).count();
     ensure!(stayed == 2, "{before:?} became {now:?}");
-    clock.tell("three servers again");
+    clock.print("three servers again");
     Ok(())
 }
 
@@ -120,14 +120,14 @@ async fn one_server_is_upgraded_alone(yard: &Yard, clock: &Clock) -> Result<()> 
     cluster.make(1, 1, K3S[0]).await?;
     cluster.until_ready(2, K3S[0]).await?;
     cluster.run_pods().await?;
-    clock.tell("a second cluster stands");
+    clock.print("a second cluster stands");
     let (before, born) = (cluster.kept().await?, born(yard, &cluster).await?);
     cluster.change_control_plane(json!({"version": K3S[1]})).await?;
     cluster.change_workers(json!({"template": {"spec": {"version": K3S[1]}}})).await?;
     cluster.until_ready(2, K3S[1]).await?;
     ensure!(cluster.kept().await? == before, "{before:?} became {:?}", cluster.kept().await?);
     ensure!(self::born(yard, &cluster).await? == born, "data were lost");
-    clock.tell("its only server is upgraded");
+    clock.print("its only server is upgraded");
     Ok(())
 }
 
@@ -180,7 +180,7 @@ impl Clock {
         Self(Instant::now())
     }
 
-    fn tell(&self, what: &str) {
+    fn print(&self, what: &str) {
         eprintln!("{:>6.1} s  {what}", self.0.elapsed().as_secs_f64());
     }
 }

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 /// Some twenty seconds are usual for the longest wait; a loaded machine needs more.
 const DEADLINE: Duration = Duration::from_secs(300);
 /// Longer than any status is held back, and than what controllers do some time after a change.
-const SETTLED: Duration = Duration::from_secs(12);
+const STABLE_FOR: Duration = Duration::from_secs(12);
 const OLD: &str = "v1.36.0+k3s1";
 const NEW: &str = "v1.36.1+k3s1";
 
@@ -104,12 +104,12 @@ async fn a_plane_that_is_restarted_writes_nothing() {
     let user = User::of(folder.kubeconfig());
     user.ready().await;
     user.comes().await;
-    let before = user.settled_versions().await;
+    let before = user.stable_versions().await;
     plane = folder.restarted(plane).await;
     user.ready().await;
     // Every controller has looked at its objects, and has nothing left to look at.
     user.controllers_have_looked().await;
-    let after = user.settled_versions().await;
+    let after = user.stable_versions().await;
     assert_eq!(before, after, "an object was written after the restart although nothing had changed");
     plane.ensure_running().unwrap();
 }
@@ -391,7 +391,7 @@ impl User {
     /// The version of every object that controllers write, once they have not changed for longer than a controller holds
     /// a status back. Without HostMachineTemplates, whose free hosts are counted once a minute and after a start, and without
     /// MachineReports: simulated agents start again with the plane, and each reports once.
-    async fn settled_versions(&self) -> Vec<String> {
+    async fn stable_versions(&self) -> Vec<String> {
         const KINDS: &str = "clusters,machines,machinesets,machinedeployments,hosts,hostpools,hostclusters,hostmachines,\
             capstanconfigs,capstanconfigtemplates,capstancontrolplanes,secrets,roles,\
             rolebindings,serviceaccounts,events";
@@ -400,7 +400,7 @@ impl User {
         let read = || self.kubectl(&["get", KINDS, "--output", path], "");
         let mut last = read().unwrap();
         eventually(DEADLINE, "the controllers to write nothing for a while", async || {
-            tokio::time::sleep(SETTLED).await;
+            tokio::time::sleep(STABLE_FOR).await;
             let now = read()?;
             let same = now == last;
             last.clone_from(&now);

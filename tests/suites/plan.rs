@@ -26,7 +26,7 @@ async fn what_is_planned_is_what_happens() {
     let mut user = User::start().await;
     user.makes_a_cluster().await.unwrap();
     user.plans_nothing().unwrap();
-    user.is_told_no_by_the_server().unwrap();
+    user.is_rejected_by_the_server().unwrap();
     user.sees_no_secret().unwrap();
     user.may_not_take_what_others_set().unwrap();
 
@@ -171,7 +171,7 @@ impl User {
         Ok(())
     }
 
-    fn is_told_no_by_the_server(&self) -> Result<()> {
+    fn is_rejected_by_the_server(&self) -> Result<()> {
         let wrong = self.with(CONTROL_PLANE, &json!({"spec": {"version": "latest"}}));
         let (code, plan) = self.planned(&wrong)?;
         ensure!(code == 1 && plan["refused"] == true, "{code}: {plan:#}");

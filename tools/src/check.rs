@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn output_and_failure_are_told_apart() {
+    fn output_and_failure_are_distinguished() {
         let scratch = std::env::temp_dir().join(format!("capstan-check-test-{}", std::process::id()));
         let run = |script| run_logged(Path::new("/bin/sh"), &["-c", script], &scratch).expect("sh runs");
         assert_eq!(run("echo out; echo err >&2"), (true, "out\nerr\n".to_owned()));

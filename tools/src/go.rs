@@ -205,7 +205,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn packages_are_counted_and_trouble_is_kept() {
+    fn packages_are_counted_and_errors_are_kept() {
         let mut transcript = Transcript::default();
         for line in
             ["go: downloading a.b/c v1.0.0", "internal/abi", "k8s.io/api/core/v1", "# a.b/c", "x.go:1: bad"]

@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_pause_program_ends_when_told_to() {
+    fn the_pause_program_ends_on_sigterm() {
         let words = PAUSE.trim_start_matches(r#"["/bin/sh","-c",""#).trim_end_matches(r#""]"#);
         let mut child = Command::new("sh").args(["-c", words]).spawn().expect("starts");
         let id = child.id();

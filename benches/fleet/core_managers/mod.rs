@@ -28,7 +28,7 @@ const OLD: &str = "v1.36.0";
 const NEW: &str = "v1.36.1";
 const WORKERS: usize = 3;
 /// A core manager that has not written for so long has settled.
-const QUIET: Duration = Duration::from_secs(5);
+const IDLE_PERIOD: Duration = Duration::from_secs(5);
 
 /// Whose core manager it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,7 +56,7 @@ pub(crate) struct Figures {
     pub(crate) idle_processor: f64,
     pub(crate) idle_seconds: f64,
     pub(crate) idle: Traffic,
-    pub(crate) unsettled: usize,
+    pub(crate) not_idle: usize,
 }
 
 /// Measures one core manager on a plane of its own.
@@ -81,8 +81,8 @@ pub(crate) async fn measure(contender: Contender, clusters: usize, idle: Duratio
     figures.phase(&mut stage, "created", &meter, deadline).await?;
 
     // What a core manager does once after a while is done before it is watched at rest.
-    let quiet_period = idle + QUIET;
-    figures.traffic.merge(&stage.log.settle(quiet_period, 3 * quiet_period).await?.traffic);
+    let idle_period = idle + IDLE_PERIOD;
+    figures.traffic.merge(&stage.log.wait_until_idle(idle_period, 3 * idle_period).await?.traffic);
     eprintln!("  at rest for {} s", idle.as_secs());
     let meter = Meter::start(core);
     tokio::time::sleep(idle).await;
@@ -129,7 +129,7 @@ pub(crate) async fn measure(contender: Contender, clusters: usize, idle: Duratio
 }
 
 impl Figures {
-    /// Closes a phase: its time ends now, its requests and its processor when the manager has settled.
+    /// Closes a phase: its time ends now, its requests and its processor when the manager is idle.
     async fn phase(
         &mut self,
         stage: &mut Stage,
@@ -138,12 +138,12 @@ impl Figures {
         deadline: Duration,
     ) -> Result<()> {
         let wall = meter.wall();
-        let rest = stage.log.settle(QUIET, deadline).await?;
+        let rest = stage.log.wait_until_idle(IDLE_PERIOD, deadline).await?;
         eprintln!("  {name} in {wall:.1} s, {:.2} s of CPU", meter.processor());
         self.phases.push((name, wall));
         self.processor += meter.processor();
         self.traffic.merge(&rest.traffic);
-        self.unsettled += usize::from(!rest.is_settled);
+        self.not_idle += usize::from(!rest.is_idle);
         Ok(())
     }
 }

@@ -52,7 +52,7 @@ pub(crate) fn report(clusters: usize, ours: &[Figures], upstream: &[Figures]) ->
         beside("requests in a minute at rest", "", &a_minute, Bar::AtMost(1.0)),
         beside("CPU at rest, of one core", " %", &|run| run.idle_processor, Bar::None),
         idle,
-        beside("phases without rest", "", &|run| run.unsettled as f64, Bar::None),
+        beside("phases without rest", "", &|run| run.not_idle as f64, Bar::None),
     ]);
     figures
 }

@@ -27,10 +27,10 @@ const PROBE: &str = "probe";
 const PROBE_WORKERS: usize = 3;
 /// Machines that it gets each time, one after the other.
 const MORE: usize = 5;
-/// Controllers that have not written for so long have settled.
-const QUIET: Duration = Duration::from_secs(5);
+/// Controllers that have not written for this period are idle.
+const IDLE_PERIOD: Duration = Duration::from_secs(5);
 /// The same after a restart, when controllers first read everything.
-const QUIET_AFTER_START: Duration = Duration::from_secs(15);
+const IDLE_PERIOD_AFTER_START: Duration = Duration::from_secs(15);
 
 /// A fleet: clusters of one server and so many workers each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,12 +74,12 @@ pub(crate) struct Figures {
     /// From the first creation until the controllers had settled, in seconds on a processor.
     pub(crate) processor: f64,
     pub(crate) peak: f64,
-    /// Until the controllers had settled.
+    /// Until the controllers were idle.
     pub(crate) traffic: Traffic,
     /// Revisions of the store meanwhile, whoever wrote: a write that changes nothing makes none.
     pub(crate) stored: f64,
     /// Phases after which the controllers did not stop writing.
-    pub(crate) unsettled: usize,
+    pub(crate) not_idle: usize,
     /// Share of a core while nothing happens, in percent.
     pub(crate) idle_processor: f64,
     pub(crate) idle_memory: f64,
@@ -107,11 +107,11 @@ pub(crate) async fn measure(shape: Shape, idle: Duration) -> Result<Figures> {
     hosts(&client, count, deadline).await?;
     eprintln!("  {count} hosts are available");
     let mut follower = Follower::start(&client, NAMESPACE);
-    let mut unsettled = 0;
+    let mut not_idle = 0;
 
     objects::create(&client, Template::with_workers(PROBE_WORKERS)?.objects(PROBE)?).await?;
     follower.machines(Some(PROBE), 1 + PROBE_WORKERS, deadline).await?;
-    unsettled += usize::from(!plane.log.settle(QUIET, deadline).await?.is_settled);
+    not_idle += usize::from(!plane.log.wait_until_idle(IDLE_PERIOD, deadline).await?.is_idle);
     let nothing = Background::default();
     let empty = one_more(&mut plane, &client, &mut follower, PROBE_WORKERS, nothing, deadline).await?;
 
@@ -126,9 +126,9 @@ pub(crate) async fn measure(shape: Shape, idle: Duration) -> Result<Figures> {
     tokio::try_join!(creating, ready)?;
     plane.ensure_running()?;
     let wall = meter.wall();
-    let rest = plane.log.settle(QUIET, deadline).await?;
+    let rest = plane.log.wait_until_idle(IDLE_PERIOD, deadline).await?;
     let (processor, peak) = (meter.processor(), megabytes(peak_memory(plane.id()?)));
-    unsettled += usize::from(!rest.is_settled);
+    not_idle += usize::from(!rest.is_idle);
     let writes = rest.traffic.sum(|tally| tally.writes);
     eprintln!("  ready in {wall:.1} s; settled after {processor:.1} s of CPU, {peak:.0} MB, {writes} writes");
 
@@ -156,8 +156,8 @@ pub(crate) async fn measure(shape: Shape, idle: Duration) -> Result<Figures> {
     let started = Instant::now();
     let restart_ready = plane.launch().await?.as_secs_f64();
     let ready_after = started.elapsed();
-    let again = plane.log.settle(QUIET_AFTER_START, deadline).await?;
-    unsettled += usize::from(!again.is_settled);
+    let again = plane.log.wait_until_idle(IDLE_PERIOD_AFTER_START, deadline).await?;
+    not_idle += usize::from(!again.is_idle);
     // The process is a new one: all it has used.
     let restart_processor = processor_of(plane.id()?).as_secs_f64();
     let restart_stored = revision(&client).await? - before_stop;
@@ -171,7 +171,7 @@ pub(crate) async fn measure(shape: Shape, idle: Duration) -> Result<Figures> {
         peak,
         traffic: of_the_fleet,
         stored,
-        unsettled,
+        not_idle,
         idle_processor: idle_processor * 100.0,
         idle_memory,
         idle: at_rest,
@@ -194,8 +194,8 @@ async fn revision(client: &kube::Client) -> Result<f64> {
 /// Waits until controllers have not written for longer than they are watched at rest, so that what they do once a minute after a change
 /// is done. If they never stop, the figures at rest say so.
 async fn pause(plane: &mut FleetPlane, idle: Duration) -> Result<()> {
-    let quiet_period = idle + QUIET;
-    plane.log.settle(quiet_period, 3 * quiet_period).await?;
+    let idle_period = idle + IDLE_PERIOD;
+    plane.log.wait_until_idle(idle_period, 3 * idle_period).await?;
     Ok(())
 }
 
@@ -217,7 +217,7 @@ async fn one_more(
         follower.machines(Some(PROBE), 1 + workers + more, deadline).await?;
     }
     let wall = meter.wall();
-    let traffic = plane.log.settle(QUIET, deadline).await?.traffic;
+    let traffic = plane.log.wait_until_idle(IDLE_PERIOD, deadline).await?.traffic;
     let processor = meter.processor() - background.processor * meter.wall();
     let requests = traffic.controllers.total().requests as f64 - background.requests * meter.wall();
     let each = |value: f64| value / MORE as f64;

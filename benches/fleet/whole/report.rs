@@ -124,7 +124,7 @@ fn of_shape(shape: Shape, runs: &[Figures]) -> Vec<Figure> {
         alone("restart until ready", " s", &|run| run.restart_ready, Bar::None),
         alone("restart until the last request", " s", &|run| run.restart_settled, Bar::None),
         alone("CPU of a restart until settled", " s", &|run| run.restart_processor, Bar::None),
-        alone("phases without rest", "", &|run| run.unsettled as f64, Bar::AtMost(0.0)),
+        alone("phases without rest", "", &|run| run.not_idle as f64, Bar::AtMost(0.0)),
     ]
 }
 

@@ -1,7 +1,7 @@
-//! The time, as something that is given: a simulation has a clock of its own.
+//! The clock as a trait, so that a simulation can replace it.
 //!
-//! Two clocks: the wall clock says when something was, and may be set at any moment; the other one says how long ago, and only
-//! goes forward. What must happen again and again goes by the second one.
+//! There are two clocks. The wall clock gives the time of an event, and may be set at any moment. The monotonic clock
+//! measures durations. Periodic work uses the monotonic clock.
 
 use jiff::Timestamp;
 use std::future::Future;
@@ -10,13 +10,13 @@ use std::time::{Duration, Instant};
 
 /// Returns the current time, and sleeps.
 pub trait Clock: Send + Sync {
-    /// What time it is.
+    /// The current time of the wall clock.
     fn now(&self) -> Timestamp;
 
-    /// How long ago a certain moment was; always the same one in this process. No change of the wall clock affects it.
+    /// The time since a fixed moment of this process. Changes of the wall clock do not affect it.
     fn elapsed(&self) -> Duration;
 
-    /// Waits until then. May return earlier: who waits looks at the clock again.
+    /// Waits until this wall clock time. May return earlier, so the caller checks the clock again.
     fn sleep_until(&self, time: Timestamp) -> impl Future<Output = ()> + Send;
 
     /// Waits until [`elapsed`](Self::elapsed) is this. May return earlier.
@@ -27,7 +27,7 @@ pub trait Clock: Send + Sync {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemClock;
 
-/// Nobody sleeps longer than this without looking at the clock, which somebody may have set.
+/// Longest sleep until the clock is checked again, because the wall clock may have been set.
 const LONGEST: Duration = Duration::from_secs(60);
 
 impl Clock for SystemClock {

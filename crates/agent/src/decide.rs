@@ -1,6 +1,6 @@
-//! What comes next: a pure function of the plan, what has been done, and the time.
+//! The next action of the engine: a pure function of the plan, the journal, and the time.
 //!
-//! All thinking of the engine is here. Nothing in here does I/O.
+//! All decisions of the engine are here. Nothing in here does I/O.
 
 use capstan_plan::{
     Action, Digest, Epoch, MachineIdentity, MachinePath, OpenGates, PlanId, Repeat, Retry, Revision, Step,
@@ -24,45 +24,45 @@ pub enum Refusal {
     /// The plan is for another machine, or for an earlier claim of this host.
     #[error("the plan is for {theirs}, and this is {ours}")]
     OtherMachine {
-        /// Whom it is for.
+        /// The machine of the plan.
         theirs: MachineIdentity,
-        /// Who we are.
+        /// This machine.
         ours: MachineIdentity,
     },
     /// The plan is from a manager of an earlier epoch.
     #[error("the plan is from manager epoch {theirs}, and this machine has obeyed epoch {known}")]
     OldManager {
-        /// Whom it is from.
+        /// The epoch of the plan.
         theirs: Epoch,
-        /// Who came after.
+        /// The later epoch that was accepted.
         known: Epoch,
     },
     /// The agent knows a later revision.
     #[error("the plan is revision {theirs}, and this machine knows {known}")]
     OldRevision {
-        /// Which it is.
+        /// The revision of the plan.
         theirs: Revision,
-        /// Which is known.
+        /// The later revision.
         known: PlanId,
     },
     /// The agent knows another plan of the same revision.
     #[error("the plan says it is revision {}, but so did another one, {known}", known.revision())]
     OtherPlan {
-        /// The other one.
+        /// The plan that was accepted.
         known: PlanId,
     },
     /// The plan has expired.
     #[error("the plan expired at {at}; a later revision is needed")]
     Expired {
-        /// When.
+        /// The expiry.
         at: Timestamp,
     },
     /// The plan would write to a folder of the agent.
     #[error("step {step} would write {path}, which is the agent's own")]
     Protected {
-        /// Which step.
+        /// The step.
         step: StepName,
-        /// What it would write.
+        /// The path.
         path: MachinePath,
     },
 }
@@ -76,45 +76,45 @@ pub enum Decision {
     Accept,
     /// Restore a path that is no longer in the plan.
     GiveBack(MachinePath),
-    /// Look whether what a step has put on the machine before is still there. It has succeeded with the same inputs.
+    /// Check whether the effect of a step still exists. The step has succeeded before with the same inputs.
     Look {
-        /// Which one, counted from 0.
+        /// Index of the step, from 0.
         step: usize,
     },
     /// Try a step.
     Try {
-        /// Which one, counted from 0.
+        /// Index of the step, from 0.
         step: usize,
     },
     /// A command that must not run twice was interrupted: run its guard to find out whether it is done.
-    Settle {
-        /// Which one.
+    ResolveAttempt {
+        /// Index of the step, from 0.
         step: usize,
-        /// In which plan it was interrupted.
+        /// Revision of the plan in which it was interrupted.
         revision: Revision,
     },
     /// Record in the journal that a gate is open.
     Pass {
-        /// Which one.
+        /// Index of the step, from 0.
         step: usize,
     },
     /// Wait until a gate is opened.
     Await {
-        /// Which one.
+        /// Index of the step, from 0.
         step: usize,
     },
     /// Wait before the next attempt.
     Wait {
-        /// At which step.
+        /// Index of the step, from 0.
         step: usize,
-        /// Until when.
+        /// Time of the next attempt.
         until: Timestamp,
     },
     /// Record in the journal that the plan has failed.
     Stop {
-        /// At which step.
+        /// Index of the step, from 0.
         step: usize,
-        /// Why.
+        /// The cause.
         reason: String,
     },
     /// Record in the journal that all steps are done.
@@ -123,8 +123,8 @@ pub enum Decision {
     Rest(End),
 }
 
-/// The next action for this plan. `sights` is what was seen of its steps, and `protected` are folders that only the agent may
-/// write to.
+/// The next action for this plan. `sights` is the result of checks of its steps, and `protected` are folders that only
+/// the agent may write to.
 pub fn decide(
     plan: &VerifiedPlan,
     gates: &OpenGates,
@@ -158,7 +158,7 @@ pub fn decide(
         .unwrap_or(Decision::Finish)
 }
 
-/// Whether the plan is ours to look at, and not behind what is known.
+/// Whether the plan is for this machine and not older than what the agent has accepted.
 fn is_in_order(plan: &VerifiedPlan, history: &History) -> Result<(), Refusal> {
     let (id, plan) = (plan.id(), plan.plan());
     if history.resetting {
@@ -197,12 +197,12 @@ fn is_acceptable(plan: &VerifiedPlan, protected: &[MachinePath], now: Timestamp)
     Ok(())
 }
 
-/// Whether the step would replace a folder as a whole that this path is in.
+/// Whether the step would replace a folder that contains this path.
 fn is_tree_above(step: &Step, path: &MachinePath) -> bool {
     matches!(&step.action, Action::Artifact(artifact) if path.is_within(&artifact.path))
 }
 
-/// What is to be done about a step; nothing if it is done.
+/// The action for a step; `None` if the step is done.
 fn about(
     index: usize,
     plan: &VerifiedPlan,
@@ -225,7 +225,7 @@ fn about(
         match history.once(&step.name, &inputs) {
             Some(OnceRun::Succeeded) => return None,
             Some(OnceRun::Open { revision }) => {
-                return Some(Decision::Settle { step: index, revision: *revision });
+                return Some(Decision::ResolveAttempt { step: index, revision: *revision });
             }
             Some(OnceRun::Failed { revision, message }) => {
                 return Some(Decision::Stop { step: index, reason: ran_before(*revision, message, current) });
@@ -261,8 +261,8 @@ fn ran_before(revision: Revision, message: &str, current: &Current) -> String {
     )
 }
 
-/// The steps of an accepted plan whose effect is on the machine: all of an applied plan, and those before the first that is not
-/// done in another one. What comes behind that is the plan's to do.
+/// The steps of an accepted plan whose effect is on the machine: all of an applied plan; in another plan, those before
+/// the first step that is not done. The plan itself carries out the later ones.
 pub fn made(plan: &VerifiedPlan, history: &History) -> std::ops::Range<usize> {
     let steps = &plan.plan().steps;
     let current = history.current.as_ref().filter(|current| current.plan == plan.id() && !history.resetting);
@@ -291,7 +291,7 @@ pub fn has_passed_gates(plan: &VerifiedPlan, history: &History) -> bool {
     })
 }
 
-/// Whether it has succeeded with these inputs, and what it put on the machine was not given back since.
+/// Whether it has succeeded with these inputs, and its effect was not reverted since.
 fn is_still_done(step: &Step, inputs: &Digest, history: &History) -> bool {
     let held = || match (After::of(step), step.path()) {
         (Some(after), Some(path)) => {
@@ -329,7 +329,7 @@ fn again(index: usize, step: &Step, tries: &Tries, plan: &PlanId, now: Timestamp
     wait_or_try(index, step, tries, plan, &retry, tries.failed, now)
 }
 
-/// How long to wait for room on a disk. It takes somebody to make some.
+/// Pause before a step is retried whose disk was full.
 const FULL: Retry = Retry { attempts: u32::MAX, delay_seconds: 5, max_delay_seconds: 300 };
 
 /// The next attempt, after this number of failures, or the wait for it.

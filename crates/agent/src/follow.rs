@@ -1,13 +1,12 @@
-//! Whether a machine lets itself be handed to another management plane. Pure.
+//! Decides about a hand-over of the machine to another management plane. Pure.
 //!
-//! A cluster may be moved to another plane; its machines are then told where that is, by a way that leads to the
-//! machine and not through the old plane. Each time another plane takes over, a number grows (the epoch), and what is
-//! behind it finds no hearing any more: neither its plans nor another hand-over. So a plane that was left behind, or is
-//! brought back from a backup, cannot take a machine back.
+//! A cluster may be moved to another plane. Its machines then receive the address of that plane on a way that does not
+//! use the old plane. Every move increases the epoch. A machine rejects plans and hand-overs of earlier epochs, so a
+//! plane that was left, or that is restored from a backup, cannot take a machine back.
 
 use capstan_plan::{Epoch, KeyId, MachineIdentity, PublicKey, Successions};
 
-/// The management plane that a machine obeys, or is asked to obey.
+/// The management plane whose plans a machine applies, or that a hand-over names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Allegiance {
     /// Identity of the machine.
@@ -16,7 +15,7 @@ pub struct Allegiance {
     pub namespace: String,
     /// Public key that verifies plans.
     pub plan_key: PublicKey,
-    /// How keys have followed each other.
+    /// The chain of plan keys.
     pub successions: Successions,
     /// Name of the plane; empty if it is unknown.
     pub plane: String,
@@ -37,14 +36,14 @@ pub enum Refusal {
     /// The hand-over is for another machine, or for an earlier claim of this host.
     #[error("it is for {theirs} in namespace {namespace}, and this is {ours}")]
     OtherMachine {
-        /// Whom it is for.
+        /// The machine of the hand-over.
         theirs: Box<MachineIdentity>,
-        /// Where that is.
+        /// Its namespace.
         namespace: String,
-        /// Who we are.
+        /// This machine.
         ours: Box<MachineIdentity>,
     },
-    /// The plan key differs, and has not followed the one that the machine trusts.
+    /// The plan key differs, and is no successor of the trusted one.
     #[error(
         "it comes with plan key {theirs}, which has not followed {ours}: a hand-over cannot change the key that signs plans for \
          this machine"
@@ -61,9 +60,9 @@ pub enum Refusal {
          taken it over"
     )]
     OldManager {
-        /// Whom it is from.
+        /// The epoch of the hand-over.
         theirs: Epoch,
-        /// Who came after.
+        /// The later epoch that was accepted.
         known: Epoch,
     },
 }
@@ -71,16 +70,16 @@ pub enum Refusal {
 /// The decision about a hand-over.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// The machine already obeys this plane.
+    /// The machine follows this plane already.
     Stay,
-    /// Obey this plane from now on.
+    /// Follow this plane from now on.
     Follow,
     /// Reject the hand-over.
     Refuse(Refusal),
 }
 
-/// Whether a machine that obeys `ours` follows `theirs`. `obeyed` is the last epoch whose plans it has applied;
-/// `has_credential` whether it has enrolled with its current plane.
+/// Whether a machine of the plane `ours` follows `theirs`. `obeyed` is the last accepted epoch; `has_credential`
+/// whether the machine has enrolled with its current plane.
 pub fn decide(ours: &Allegiance, obeyed: Epoch, theirs: &Allegiance, has_credential: bool) -> Verdict {
     if (&ours.machine, &ours.namespace) != (&theirs.machine, &theirs.namespace) {
         return Verdict::Refuse(Refusal::OtherMachine {

@@ -1,5 +1,5 @@
-//! Requests over TLS, believing certain authorities only. There is no way to ask without TLS, to follow a
-//! redirection, or to believe somebody else when that fails.
+//! Requests over TLS that trust only certain CAs. There is no request without TLS, no redirection, and no fallback to
+//! other CAs.
 
 use bytes::Bytes;
 use capstan_pki::RootsError;
@@ -19,7 +19,7 @@ use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
 use tokio_rustls::TlsConnector;
 
-/// How long a connection may take to be made.
+/// Timeout of a connection.
 const CONNECTING: Duration = Duration::from_secs(20);
 
 /// Why TLS cannot be used.
@@ -97,7 +97,8 @@ impl Trust {
     }
 }
 
-/// Notices within a minute that the other side has gone away without a word: whoever watches waits for hours.
+/// TCP keepalive and user timeout: a connection to a peer that is gone ends within a minute, because a watch may be
+/// idle for hours.
 fn stay_awake(stream: &TcpStream) -> io::Result<()> {
     sockopt::set_socket_keepalive(stream, true)?;
     sockopt::set_tcp_keepidle(stream, Duration::from_secs(30))?;

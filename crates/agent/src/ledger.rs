@@ -1,6 +1,6 @@
-//! What was put on the machine, and what was there before: enough to take all of it back.
+//! What the agent has changed on the machine, and the previous state: everything that a reset needs.
 //!
-//! Data only. The journal fills it, the engine acts on it.
+//! Data only. The journal fills it, the engine uses it.
 
 use capstan_plan::{
     Action, Artifact, Digest, MachinePath, MachinePlan, Step, StepName, Stop, Undo, Unit, UnitName, Unpack,
@@ -29,7 +29,7 @@ pub enum Item {
         step: StepName,
         /// How to undo it.
         undo: Undo,
-        /// How long that may take.
+        /// The timeout of the undo.
         timeout_seconds: u32,
     },
 }
@@ -56,12 +56,12 @@ pub enum Before {
     File {
         /// Digest of its content.
         content: Digest,
-        /// Whose it was.
+        /// Its owner and permissions.
         metadata: Metadata,
     },
     /// A folder.
     Directory {
-        /// Whose it was.
+        /// Its owner and permissions.
         metadata: Metadata,
     },
 }
@@ -74,35 +74,36 @@ pub enum After {
     File {
         /// Digest of its content.
         content: Digest,
-        /// Whose it is.
+        /// Its owner and permissions.
         metadata: Metadata,
     },
     /// A folder.
     Directory {
-        /// Whose it is.
+        /// Its owner and permissions.
         metadata: Metadata,
     },
     /// An artifact.
     Artifact {
-        /// Digest of what was fetched.
+        /// Digest of the artifact.
         content: Digest,
-        /// What sort of archive it is. Then there is a folder, and everything in it is ours; otherwise a file.
+        /// Format of the archive. Then the path is a folder, and all its content belongs to the artifact; otherwise it
+        /// is a file.
         unpack: Option<Unpack>,
-        /// Whose it is.
+        /// Its owner and permissions.
         metadata: Metadata,
     },
     /// The file of a running unit.
     Unit {
-        /// Which unit.
+        /// The unit.
         name: UnitName,
         /// Digest of the file's content.
         content: Digest,
-        /// What ends what it leaves behind.
+        /// The command that ends the processes that it leaves behind.
         stop: Option<Stop>,
     },
 }
 
-/// Whose the file of a unit is.
+/// Owner and permissions of unit files.
 pub(crate) const UNIT_FILE: Metadata = Metadata { mode: 0o644, owner: 0, group: 0 };
 
 impl From<&Artifact> for After {
@@ -119,7 +120,7 @@ impl From<&Unit> for After {
     }
 }
 
-/// What of a path two plans must have in common for it to stay as it is.
+/// The part of an entry that must be equal in two plans for the path to be kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sort {
     File,
@@ -138,12 +139,12 @@ impl After {
         }
     }
 
-    /// Whether there is a folder, and everything in it is ours.
+    /// Whether it is a folder whose whole content belongs to the agent.
     pub(crate) fn is_tree(&self) -> bool {
         self.sort() == Sort::Artifact { is_tree: true }
     }
 
-    /// What a step writes to the machine, if it does.
+    /// The path that a step writes, if any.
     pub fn of(step: &Step) -> Option<Self> {
         match &step.action {
             Action::File(file) => Some(Self::File {
@@ -164,21 +165,21 @@ impl After {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
     /// The step with this index is a closed gate. The machine may reboot while it waits there, and must then find the
-    /// files of what it runs. So only paths that are in the way of steps before the gate are restored.
+    /// files of the running programs. So only paths that block steps before the gate are restored.
     BeforeGate(usize),
-    /// All gates are passed, and steps are left. Artifacts stay unless they are in the way of a step: running
-    /// programs may need them, and continue to run if the plan fails.
+    /// All gates are passed, and steps are left. Artifacts are kept unless they block a step: running programs may need
+    /// them, and continue to run if the plan fails.
     BeforeSteps,
     /// All steps have succeeded.
     AfterSteps,
 }
 
-/// The paths that some steps put on a machine.
+/// The paths that some steps write.
 #[derive(Clone)]
 struct Places {
-    /// What they put there.
+    /// What they write there.
     wanted: BTreeMap<MachinePath, Sort>,
-    /// The folders on the way to it.
+    /// The parent folders.
     needed: BTreeSet<MachinePath>,
 }
 
@@ -190,7 +191,7 @@ impl Places {
         Self { wanted, needed }
     }
 
-    /// Whether what is at the path must leave before these steps can succeed.
+    /// Whether the entry at the path must be removed before these steps can succeed.
     fn are_blocked_by(&self, path: &MachinePath) -> bool {
         self.wanted.contains_key(path)
             || self.needed.contains(path)
@@ -198,7 +199,7 @@ impl Places {
     }
 }
 
-/// The folders that a path is in, the innermost first.
+/// The parent folders of a path, the innermost first.
 fn above(path: &MachinePath) -> impl Iterator<Item = MachinePath> + use<> {
     std::iter::successors(path.parent(), MachinePath::parent)
 }
@@ -232,7 +233,7 @@ impl Ledger {
             .collect()
     }
 
-    /// The path written last that is no longer in the plan, or is something else there, if it may be restored at this
+    /// The last written path that is no longer in the plan, or is something else in it, if it may be restored at this
     /// stage.
     pub fn surplus<'a>(
         &'a self,
@@ -267,7 +268,7 @@ impl Ledger {
             .find(|holding| !is_wanted(holding) && !stays.contains(&holding.path) && !must_wait(holding))
     }
 
-    /// A path is about to be written. What was there before we first came stays known.
+    /// Records a path before it is written. The state before its first write is kept.
     pub(crate) fn take(&mut self, taken: Holding) {
         let known = self.items.iter_mut().find_map(|item| match item {
             Item::Path(holding) if holding.path == taken.path => Some(holding),
@@ -279,18 +280,18 @@ impl Ledger {
         }
     }
 
-    /// A path is again as it was before we came.
+    /// Removes a path that was restored.
     pub(crate) fn release(&mut self, path: &MachinePath) {
         self.items.retain(|item| !matches!(item, Item::Path(holding) if holding.path == *path));
     }
 
-    /// The effect of a command was taken back.
+    /// Removes a command that was undone.
     pub(crate) fn undone(&mut self, step: &StepName, undo: &Undo) {
         self.items
             .retain(|item| !matches!(item, Item::Command { step: s, undo: u, .. } if s == step && u == undo));
     }
 
-    /// A command is about to be run. The same undo of the same step is needed once.
+    /// Records a command before it runs. The same undo of the same step is recorded once.
     pub(crate) fn owe(&mut self, step: StepName, undo: Undo, timeout_seconds: u32) {
         let known =
             |item: &Item| matches!(item, Item::Command { step: s, undo: u, .. } if *s == step && *u == undo);

@@ -1,25 +1,25 @@
-//! Carries out machine plans, and survives being killed at any point of it.
+//! The plan engine: applies machine plans, and continues after a crash at any point.
 //!
-//! | part | what lives there |
+//! | part | content |
 //! |---|---|
-//! | [`machine`] | the operating system as the engine sees it: a trait, so that a machine can be simulated |
-//! | [`real`] | that trait on Linux |
-//! | [`store`] | where the journal lies: a trait, and a folder |
-//! | [`journal`] | what has been done, written down before and after; its sum is the [`History`](journal::History) |
-//! | [`ledger`] | what was put on the machine, and what was there before |
-//! | [`decide`] | what comes next: a pure function of plan, history and time |
-//! | [`running`] | what to do about a command that runs since before a restart: pure as well |
-//! | [`drift`] | what was found changed on the machine, and how often it may be put right: pure as well |
-//! | [`engine`] | does it, one decision at a time; takes everything back |
-//! | [`obey`] | the loop around it: the newest plan in, reports out |
-//! | [`follow`] | whether the machine lets itself be handed to another management plane |
-//! | [`probes`] | what is watched once a plan is done |
-//! | [`pace`] | when it is told |
-//! | [`report`] | what is told, bounded and without secrets |
-//! | [`https`] | requests over TLS, believing certain authorities only |
+//! | [`machine`] | the operating system as a trait, so that a machine can be simulated |
+//! | [`real`] | the implementation for Linux |
+//! | [`store`] | durable storage of the journal: a trait, and a folder |
+//! | [`journal`] | every action, recorded before and after; its summary is the [`History`](journal::History) |
+//! | [`ledger`] | what was changed on the machine, and the previous state |
+//! | [`decide`] | the next action: a pure function of plan, history and time |
+//! | [`running`] | what to do about a command that an earlier process has started: pure |
+//! | [`drift`] | what was found changed on the machine, and limits of its repair: pure |
+//! | [`engine`] | carries out decisions one at a time; resets the machine |
+//! | [`obey`] | the loop of the agent: applies the newest plan, sends reports |
+//! | [`follow`] | decides about a hand-over to another management plane |
+//! | [`probes`] | health probes of an applied plan |
+//! | [`pace`] | when a report is written |
+//! | [`report`] | the content of a report, bounded and without secrets |
+//! | [`https`] | requests over TLS that trust only certain CAs |
 //!
-//! Nothing in here knows Kubernetes, nor how plans and reports travel: plans come in as [`VerifiedPlan`](capstan_plan::VerifiedPlan),
-//! and what is to be told goes out as [`Report`](capstan_plan::Report).
+//! This crate does not depend on Kubernetes, or on how plans and reports are transported: it takes a
+//! [`VerifiedPlan`](capstan_plan::VerifiedPlan) and returns a [`Report`](capstan_plan::Report).
 
 pub mod clock;
 pub mod decide;

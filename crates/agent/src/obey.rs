@@ -1,7 +1,7 @@
-//! Carries out whatever the newest plan is, for ever: what an agent does between two ends of wires.
+//! The loop of the agent: applies the newest plan, runs its probes, sends reports.
 //!
-//! Plans come in as the data of their Secret, reports go out as values; how they travel is not known here. Only the
-//! newest of each counts, so that nobody has to catch up.
+//! Plans come in as data of their Secret, reports go out as values; this module does not transport them. Only the
+//! newest of each counts, so a slow reader never has a backlog.
 
 use capstan_plan::{
     Epoch, KeyId, MachineIdentity, OpenGates, Phase, Progress, PublicKey, Report, SecretData, SignedGates,
@@ -18,14 +18,14 @@ use crate::probes::Prober;
 use crate::report;
 use crate::store::Store;
 
-/// The machine, and the plane that it obeys.
+/// The machine, and its management plane.
 #[derive(Clone, Debug)]
 pub struct Identity {
     /// Identity of the machine.
     pub machine: MachineIdentity,
     /// Key that verifies plans, unless the journal has a later one.
     pub plan_key: PublicKey,
-    /// Keys that have followed earlier ones.
+    /// The chain of plan keys.
     pub successions: Successions,
     /// The epoch of the last hand-over: plans of earlier epochs are rejected.
     pub epoch: Epoch,
@@ -75,14 +75,14 @@ impl Orders {
     }
 }
 
-/// What the loop is about to do, for observers.
+/// The next operation of the loop, for observers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moment {
-    /// A step is tried; the first is 1.
+    /// A step is tried; the number is from 1.
     Trying(usize),
     /// A step has failed, and is retried at this time.
     Waiting(Timestamp),
-    /// Neither.
+    /// None of these.
     Done,
 }
 
@@ -137,7 +137,7 @@ pub async fn obey<M: Machine, S: Store, C: Clock>(
                 Standing::Plan(progress)
             }
         };
-        reports.tell(engine, &prober, standing.clone()).await;
+        reports.publish(engine, &prober, standing.clone()).await;
         // At rest, until there is another plan; the probes and the search for drift go on meanwhile.
         loop {
             let patrol = accepted.as_ref().map(|_| engine.next_patrol());
@@ -160,7 +160,7 @@ pub async fn obey<M: Machine, S: Store, C: Clock>(
                         is_news |= engine.patrol(&orders.plan).await?;
                     }
                     if is_news {
-                        reports.tell(engine, &prober, standing.clone()).await;
+                        reports.publish(engine, &prober, standing.clone()).await;
                     }
                 }
             }
@@ -184,7 +184,7 @@ fn watch_probes<M: Machine, S: Store, C: Clock>(
     }
 }
 
-/// The content of a plan Secret, and the key it is verified with.
+/// The content of a plan Secret, and the key that verifies it.
 async fn read<M: Machine, S: Store, C: Clock>(
     engine: &mut Engine<M, S, C>,
     identity: &Identity,
@@ -201,7 +201,7 @@ async fn read<M: Machine, S: Store, C: Clock>(
     Ok((orders, follow_key(engine, identity, data).await?))
 }
 
-/// The key that verifies plans. Recorded before anything that it has signed is carried out, so that the key before it is never
+/// The key that verifies plans. It is recorded before a plan of it is applied, so that the previous key is never
 /// trusted again.
 async fn follow_key<M: Machine, S: Store, C: Clock>(
     engine: &mut Engine<M, S, C>,
@@ -215,7 +215,7 @@ async fn follow_key<M: Machine, S: Store, C: Clock>(
     Ok(heir)
 }
 
-/// The plan that was kept on the disk: the accepted one, or one that was about to be accepted. After a reset there is none.
+/// The plan on the disk: the accepted one, or one that was about to be accepted. There is none after a reset.
 async fn recall<M: Machine, S: Store, C: Clock>(
     engine: &mut Engine<M, S, C>,
     identity: &Identity,
@@ -233,7 +233,7 @@ async fn recall<M: Machine, S: Store, C: Clock>(
     Ok(orders)
 }
 
-/// The key that is trusted, the pinned one or the last that was recorded, and the one that has followed it.
+/// The trusted key (the pinned one, or the last recorded one) and the key that succeeds it.
 fn heir<M: Machine, S: Store, C: Clock>(
     engine: &Engine<M, S, C>,
     identity: &Identity,
@@ -245,7 +245,7 @@ fn heir<M: Machine, S: Store, C: Clock>(
     (known, links.heir(identity.successions.heir(known)))
 }
 
-/// Carries a plan out to its end, or to a gate that is closed. `None` when a newer one has come.
+/// Applies a plan to its end, or to a closed gate. `None` if a newer plan has arrived.
 async fn carry_out<M: Machine, S: Store, C: Clock>(
     engine: &mut Engine<M, S, C>,
     orders: &Orders,
@@ -266,9 +266,9 @@ async fn carry_out<M: Machine, S: Store, C: Clock>(
             let report = report::report(standing, &history, prober.results(), facts.clone(), now);
             reports.send(Report { drift: drift.clone(), ..report });
         };
-        let turn = engine.advance(&orders.plan, &orders.gates, &mut on).await?;
+        let advance = engine.advance(&orders.plan, &orders.gates, &mut on).await?;
         looking(engine.machine(), Moment::Done);
-        match turn {
+        match advance {
             Advance::Rest(progress) | Advance::Gate(progress) => return Ok(Some(orders.complain(progress))),
             Advance::Moved if plans.has_changed().unwrap_or_default() => return Ok(None),
             Advance::Moved => {}
@@ -279,7 +279,7 @@ async fn carry_out<M: Machine, S: Store, C: Clock>(
                     && engine.patrol(&orders.plan).await?
                 {
                     let standing = report::progress(&orders.plan, engine.history());
-                    reports.tell(engine, prober, Standing::Plan(orders.complain(standing))).await;
+                    reports.publish(engine, prober, Standing::Plan(orders.complain(standing))).await;
                 }
                 tokio::select! {
                     changed = plans.changed() => {
@@ -295,7 +295,7 @@ async fn carry_out<M: Machine, S: Store, C: Clock>(
     }
 }
 
-/// Where reports go, and the key that plans are verified with, which each of them names.
+/// The receiver of reports, and the ID of the key that verifies plans, which every report contains.
 struct Reports<'a> {
     sender: &'a watch::Sender<Report>,
     plan_key: KeyId,
@@ -306,7 +306,7 @@ impl Reports<'_> {
         self.sender.send_replace(Report { plan_key: Some(self.plan_key.clone()), ..report });
     }
 
-    async fn tell<M: Machine, S: Store, C: Clock>(
+    async fn publish<M: Machine, S: Store, C: Clock>(
         &self,
         engine: &Engine<M, S, C>,
         prober: &Prober,

@@ -1,24 +1,25 @@
-//! When a report is written. That a plan has ended, or waits for somebody, is told at once: others wait for it. How far it
-//! has got is for people who look on, and a plan of many small steps would be told in as many requests: that may wait.
+//! When a report is written. The end of a plan, or a wait for another controller, is reported at once, because others
+//! act on it. Progress is informative only, and may be delayed, so that a plan of many small steps does not cause as
+//! many requests.
 
 use capstan_plan::{Phase, Report, Standing};
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
-/// How far a plan has got is told no more often than this.
+/// Shortest interval between two reports of progress.
 const UNDER_WAY: Duration = Duration::from_secs(2);
 /// A plan that ends within this time is reported once, when it has ended.
 const BEGUN: Duration = Duration::from_secs(1);
-/// So long the first word waits for what the machine is and how it does: it takes a moment to find out.
+/// Delay of the first report, so that it contains the facts and probes of the machine.
 const INTRODUCTION: Duration = Duration::from_secs(1);
-/// The first report of an agent without a plan is delayed for this time: the plan often arrives meanwhile. The facts of the
-/// machine are in the request for its credential.
+/// Delay of the first report of an agent without a plan, because the plan often arrives in this time. The facts of the
+/// machine are in its credential request.
 const FIRST_PLAN: Duration = Duration::from_secs(5);
 /// The report that a plan was applied is delayed for this time, so that the first results of its probes are in the same write.
 const FIRST_PROBES: Duration = Duration::from_millis(500);
-/// So long an agent that has carried out a plan waits for its plan before it says that it has none: right after a restart it
-/// has not read it yet, and the control plane provider would take the machine for one without a plan.
+/// Delay before an agent that has applied a plan reports that it has none: after a restart it has not read its plan
+/// yet, and the control plane provider would take the machine for one without a plan.
 const REMEMBRANCE: Duration = Duration::from_secs(30);
 
 /// Waits until the latest of the `reports` should be written; the previous one was written at `written`.
@@ -44,7 +45,7 @@ fn phase_of(report: &Report) -> Option<Phase> {
     }
 }
 
-/// Until when the report of a plan that is in its phase since `began` is delayed, if it is.
+/// Until when the report of a plan is delayed that is in its phase since `began`, if it is.
 fn waits_until(report: &Report, written: Option<Instant>, began: Instant) -> Option<Instant> {
     match &report.standing {
         Standing::Idle if written.is_none() && report.applied.is_some() => Some(began + REMEMBRANCE),

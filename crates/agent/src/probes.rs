@@ -1,6 +1,7 @@
-//! What is watched once a plan is done, and how an answer is had.
+//! Health probes of an applied plan.
 //!
-//! A verdict changes only after as many answers in a row as the probe asks for, and only a change is news.
+//! A verdict changes only after the number of consecutive results that the probe requires, and only a change is
+//! reported.
 
 use capstan_plan::{Probe, ProbeResult, Target, VerifiedPlan};
 use futures::future::join_all;
@@ -13,13 +14,13 @@ use crate::machine::{Exit, Invocation, Machine, MachineError, Ran};
 use crate::redact::Redactor;
 use crate::report;
 
-/// What was answered.
+/// The result of a probe.
 pub(crate) enum Answer {
     Exec(Ran),
     Http(u16),
 }
 
-/// Asks once. An error means that there was no answer.
+/// Runs a probe once. An error means that there was no response.
 pub(crate) async fn ask<M: Machine>(
     machine: &M,
     target: &Target,
@@ -34,7 +35,7 @@ pub(crate) async fn ask<M: Machine>(
 }
 
 impl Answer {
-    /// Whether all is well, and if not, what was answered.
+    /// Whether the probe succeeds, and its result if it does not.
     fn verdict(&self) -> Result<(), String> {
         match self {
             Self::Exec(ran) if ran.exit == Exit::Code(0) => Ok(()),
@@ -58,7 +59,7 @@ impl Answer {
 pub struct Health {
     in_a_row: u32,
     last_was_good: bool,
-    /// By [`Clock::elapsed`]: setting the wall clock must not silence it.
+    /// By [`Clock::elapsed`], so that a change of the wall clock does not stop the probe.
     next: Duration,
     verdict: Option<(bool, Option<String>, Timestamp)>,
 }

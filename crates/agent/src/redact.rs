@@ -1,4 +1,4 @@
-//! Takes secrets out of what is told.
+//! Removes secrets from texts of reports and logs.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -6,7 +6,8 @@ use capstan_plan::{Action, Excerpt, MachinePlan, StepOutput};
 
 use crate::machine::{Captured, Ran};
 
-/// A line of a secret text that is shorter than this says too little to be a secret, and its loss too much.
+/// Shorter lines of a secret text are not removed: they are unlikely to be secret, and removing them would make texts
+/// unreadable.
 const SHORTEST_LINE: usize = 8;
 
 const MARK: &[u8] = b"[redacted]";
@@ -24,7 +25,7 @@ impl std::fmt::Debug for Redactor {
 }
 
 impl Redactor {
-    /// Removes these values, each also line by line and in base64, as Kubernetes prints them.
+    /// Removes these values, also line by line and in base64, as Kubernetes prints them.
     pub fn new<'a>(values: impl IntoIterator<Item = &'a [u8]>) -> Self {
         let mut secrets = Vec::new();
         for value in values {
@@ -40,7 +41,8 @@ impl Redactor {
         Self { secrets }
     }
 
-    /// Removes all secrets of a plan, and what its secret files call one: programs print values without their names.
+    /// Removes all secrets of a plan, and the values in its secret files that are secret by their name: programs print
+    /// values without names.
     pub fn of(plan: &MachinePlan) -> Self {
         let files = plan.steps.iter().filter_map(|step| match &step.action {
             Action::File(file) if file.secret => Some(file.content.as_bytes()),
@@ -86,7 +88,7 @@ impl Redactor {
         })
     }
 
-    /// Strikes out every value, also where two overlap; at a cut end also what may be the half of one.
+    /// Removes every value, also where two overlap, and a part of a value at a truncated end.
     fn strike(&self, text: &[u8], cut_before: bool, cut_after: bool) -> Vec<u8> {
         let mut struck = vec![false; text.len()];
         for secret in &self.secrets {
@@ -115,13 +117,13 @@ impl Redactor {
     }
 }
 
-/// A setting whose name has one of these in it is a secret.
+/// Parts of a setting's name that make it a secret.
 const NAMES: [&str; 7] = ["password", "passwd", "token", "secret", "auth", "credential", "key"];
 
-/// A value that is shorter than this says too little to be a secret, and its loss too much.
+/// Shorter values are not removed: they are unlikely to be secret, and removing them would make texts unreadable.
 const SHORTEST_VALUE: usize = 4;
 
-/// The values of settings in a configuration (YAML, JSON, `name=value`) whose names say that they are secret.
+/// The values of settings in a configuration (YAML, JSON, `name=value`) that are secret by their name.
 fn named_values(content: &[u8]) -> Vec<&[u8]> {
     let is_name = |c: &u8| c.is_ascii_alphanumeric() || matches!(c, b'-' | b'_' | b'.');
     let mut values = Vec::new();
@@ -142,7 +144,7 @@ fn named_values(content: &[u8]) -> Vec<&[u8]> {
     values
 }
 
-/// The value that a text begins with: what is in quotes, or the text up to its end or a comma.
+/// The value at the beginning of a text: the content of quotes, or everything up to a comma or the end.
 fn value(text: &[u8]) -> Option<&[u8]> {
     match *text.first()? {
         b'{' | b'[' | b'|' | b'>' => None,

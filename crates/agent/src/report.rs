@@ -1,4 +1,4 @@
-//! What is told of a plan: made from the journal alone, so that it is the same after a crash.
+//! The content of a report about a plan: made from the journal alone, so that it is the same after a crash.
 
 use capstan_plan::{
     Facts, Ledger, LedgerBefore, LedgerItem, LedgerKind, Phase, ProbeResult, Progress, Report, Standing,
@@ -26,7 +26,7 @@ pub fn progress(plan: &VerifiedPlan, history: &History) -> Progress {
         }
         None => (Phase::Applying, None, last.and_then(|last| why_again(last, current))),
     };
-    // What an attempt printed is told with its own step only.
+    // What an attempt printed is reported with its own step only.
     let last = last.filter(|last| at.is_none_or(|at| *at == last.step));
     let step = at.or_else(|| last.map(|last| &last.step));
     Progress {
@@ -45,7 +45,7 @@ pub fn waiting(plan: &VerifiedPlan, step: usize) -> Progress {
     Progress {
         step: place(plan, name, None),
         message: Some(format!(
-            "step {name}: the gate is closed; the manager opens it when the plan may go on"
+            "step {name}: the gate is closed; the manager opens it when the plan may continue"
         )),
         ..Progress::new(plan.id(), Phase::Waiting)
     }
@@ -95,7 +95,7 @@ pub fn report(
     }
 }
 
-/// What is told of a ledger: the newest items, because they are what the last plan did.
+/// The ledger in a report: the newest items, which the last plan has added.
 fn ledger(ledger: &ledger::Ledger) -> Option<Ledger> {
     let items: Vec<LedgerItem> = ledger.items().iter().rev().take(limits::LEDGER_ITEMS).map(item).collect();
     let total = u32::try_from(ledger.items().len()).unwrap_or(u32::MAX);
@@ -123,7 +123,7 @@ fn item(item: &Item) -> LedgerItem {
     LedgerItem { kind, name: holding.path.to_string(), before: Some(before) }
 }
 
-/// What came of a command that was started.
+/// The result of a command that was started.
 pub(crate) fn outcome(ran: &Ran, redactor: &Redactor) -> Outcome {
     let failure = (ran.exit != Exit::Code(0)).then(|| Failure {
         class: Class::Transient,
@@ -177,16 +177,16 @@ mod tests {
         }
         let before = Before::File { content: Digest::of(b"old"), metadata: UNIT_FILE };
         history.record(took("/etc/hosts", before));
-        let told = ledger(&history.ledger).expect("a ledger");
-        assert_eq!((told.total, told.items.len()), (101, limits::LEDGER_ITEMS));
+        let reported = ledger(&history.ledger).expect("a ledger");
+        assert_eq!((reported.total, reported.items.len()), (101, limits::LEDGER_ITEMS));
         let hosts = LedgerItem {
             kind: LedgerKind::File,
             name: "/etc/hosts".to_owned(),
             before: Some(LedgerBefore::File),
         };
-        assert_eq!(told.items[0], hosts);
+        assert_eq!(reported.items[0], hosts);
         assert_eq!(
-            (told.items[1].name.as_str(), told.items[1].before),
+            (reported.items[1].name.as_str(), reported.items[1].before),
             ("/opt/99", Some(LedgerBefore::Nothing))
         );
     }

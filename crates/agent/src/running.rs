@@ -1,5 +1,5 @@
-//! What to do about a command that an earlier process of the agent has started: a pure function of its key, the plan and
-//! what has been done.
+//! What to do about a command that an earlier process of the agent has started: a pure function of its key, the plan
+//! and the journal.
 
 use capstan_plan::{Action, VerifiedPlan};
 
@@ -15,13 +15,13 @@ pub enum CommandFate {
         /// The step of the plan that has the command, counted from 0.
         step: usize,
     },
-    /// Terminate it gracefully if it still runs, and forget it.
+    /// Terminate it gracefully if it still runs, and remove its record.
     Dismiss,
     /// Nothing: the plan reaches it again.
     Leave,
 }
 
-/// What to do about a command before this plan, which is in order, is carried on with.
+/// What to do about a command before this plan, which is valid, is continued.
 ///
 /// A newer plan with the same step and the same inputs does not replace the command: an agent that was not restarted
 /// would have finished it, and the engine could not start it again if it must not run twice.

@@ -418,7 +418,7 @@ async fn servers_are_believed_by_the_authority_of_the_plan_alone() {
 }
 
 #[tokio::test]
-async fn answers_that_pass_are_told_from_those_that_do_not() {
+async fn transient_responses_are_distinguished_from_permanent_ones() {
     let content = vec![7; 50_000];
     for (behaviour, transient, said) in [
         (Behaviour::Status("404 Not Found"), false, "404"),

@@ -145,7 +145,7 @@ fn interrupted_steps_are_repeated_only_where_their_rule_allows() {
     for (step, expected) in [
         (run("a", "a"), Decision::Try { step: 0 }),
         (run("a", "a").always(), Decision::Try { step: 0 }),
-        (run("a", "a").once(), Decision::Settle { step: 0, revision: Revision::FIRST }),
+        (run("a", "a").once(), Decision::ResolveAttempt { step: 0, revision: Revision::FIRST }),
         (file("a", "/a", "x").once(), Decision::Try { step: 0 }),
     ] {
         let plan = plan(step);
@@ -329,7 +329,7 @@ proptest! {
                         prop_assert_eq!(end == End::Applied, history.applied == Some(plan.id()));
                         break;
                     }
-                    Decision::Settle { step, .. } => vec![ended(plan, step, Some((Class::Permanent, true)))],
+                    Decision::ResolveAttempt { step, .. } => vec![ended(plan, step, Some((Class::Permanent, true)))],
                     Decision::Try { step } => {
                         let current = history.current.as_ref().unwrap();
                         for earlier in &plan.plan().steps[..step] {

@@ -26,7 +26,7 @@ fn message(progress: &Progress) -> &str {
 }
 
 #[tokio::test]
-async fn a_plan_is_carried_out_and_told_step_by_step() {
+async fn a_plan_is_carried_out_and_reported_step_by_step() {
     let world = World::default();
     let mut engine = engine(&world).await;
     let plan = steps(
@@ -235,7 +235,7 @@ async fn what_leaves_the_plan_stays_until_the_gate_is_passed() {
 }
 
 #[tokio::test]
-async fn a_folder_that_others_use_stays_and_is_told_on_reset() {
+async fn a_folder_that_others_use_stays_and_is_reported_on_reset() {
     let world = World::default();
     let mut engine = engine(&world).await;
     let first = steps(1, vec![folder("data", "/data"), run("fill", "touch /data/x").undo("nothing")]);
@@ -306,7 +306,7 @@ async fn what_an_undo_keeps_is_known_after_a_crash() {
 }
 
 #[tokio::test]
-async fn reset_undoes_commands_in_reverse_and_tells_what_fails() {
+async fn reset_undoes_commands_in_reverse_and_reports_what_fails() {
     let world = World::default();
     let mut engine = engine(&world).await;
     let plan = steps(

@@ -258,7 +258,7 @@ async fn answering(answer: &'static [u8]) -> HttpUrl {
 }
 
 #[tokio::test]
-async fn answers_over_http_are_read() {
+async fn responses_over_http_are_read() {
     let linux = Linux::new().unwrap();
     let ok = answering(b"HTTP/1.1 200 OK\r\n").await;
     assert_eq!(linux.get(&ok, LONG).await.unwrap(), 200);

@@ -156,7 +156,7 @@ async fn a_gate_is_opened_by_the_secret_of_its_plan() {
 }
 
 #[tokio::test]
-async fn what_must_not_be_obeyed_is_refused_told_and_touches_nothing() {
+async fn what_must_not_be_obeyed_is_refused_reported_and_changes_nothing() {
     let mut agent = Agent::start().await;
     let good = plan(5, vec![run("good", "good")]);
     agent.plans.send_replace(Some(secret(&good)));

@@ -20,7 +20,7 @@ fn probe(command: &str, success: u32, failure: u32) -> Probe {
 }
 
 #[test]
-fn answers_in_a_row_make_a_verdict() {
+fn consecutive_results_of_a_probe_make_a_verdict() {
     let probe = probe("x", 2, 3);
     for (answers, changes) in [
         ("+", "."),

@@ -72,7 +72,7 @@ fn the_result_of_a_command_that_ended_meanwhile_is_taken() {
 }
 
 #[test]
-fn an_agent_that_is_told_to_stop_ends_at_once_and_leaves_the_command_alone() {
+fn a_terminated_agent_ends_at_once_and_leaves_the_command_running() {
     let yard = Yard::new();
     // Neither a signal nor the end of a pipe is heard of.
     let script = "trap 'echo signal >> log' TERM HUP INT PIPE; echo begin >> log; \
@@ -478,7 +478,7 @@ fn a_service_that_a_command_left_behind_outlives_the_agent_and_its_restart() {
 }
 
 #[test]
-fn a_program_that_cannot_be_started_is_told_as_such() {
+fn a_program_that_cannot_be_started_is_reported_as_such() {
     let yard = Yard::new();
     let step = support::run("missing", "/no/such/program").retried(5);
     yard.plan(1, vec![step]);

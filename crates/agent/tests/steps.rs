@@ -181,7 +181,7 @@ async fn units_of_others_are_left_alone() {
 }
 
 #[tokio::test]
-async fn a_unit_that_does_not_start_is_told_with_its_last_words_and_tried_again() {
+async fn a_unit_that_does_not_start_is_reported_with_its_last_lines_and_tried_again() {
     let world = World::default();
     let mut engine = engine(&world).await;
     let plan = steps(1, vec![unit("app", "app.service", "[Service]\nExecStart=Broken\n", "1").retried(3)]);

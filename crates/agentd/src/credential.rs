@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_made_once_and_a_credential_answers_its_request_and_no_other() {
+    fn a_key_is_made_once_and_a_credential_matches_its_request_and_no_other() {
         let folder = tempfile::tempdir().expect("a folder");
         let paths = Paths::new(folder.path().to_owned());
         assert!(Key::read(&paths).expect("no error").is_none());

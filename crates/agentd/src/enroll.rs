@@ -179,14 +179,14 @@ pub(crate) async fn ask(
                 is_asked = report["status"]["credentialRequest"] == asked;
                 if answer.is_some() || !is_asked { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
             },
-            |went| tell(went, &last_message),
+            |went| print_once(went, &last_message),
         )
         .await;
         if let Some(credential) = answer {
             return credential;
         }
         if !is_asked && let Err(error) = client.api().merge(&status, &patch).await {
-            tell(Err(&error), &last_message);
+            print_once(Err(&error), &last_message);
             tokio::time::sleep(BETWEEN_REQUESTS).await;
         }
     }
@@ -198,7 +198,7 @@ pub(crate) fn is_ours(report: &Value, config: &Config) -> bool {
 }
 
 /// Says what goes wrong, once.
-fn tell(went: Result<(), &ApiError>, last_message: &RefCell<String>) {
+fn print_once(went: Result<(), &ApiError>, last_message: &RefCell<String>) {
     if let Err(error) = went {
         let words = error.to_string();
         if *last_message.borrow() != words {

@@ -22,7 +22,7 @@ fn explain(root: &Path, arguments: &[&str]) -> String {
 }
 
 #[tokio::test]
-async fn a_command_outlives_the_process_that_started_it_and_is_told_by_explain() {
+async fn a_command_outlives_the_process_that_started_it_and_explain_lists_it() {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path();
     let commands = root.join("var/lib/capstan/commands");

@@ -137,7 +137,7 @@ impl Applying<'_> {
         let mut owned = managed.all();
         // Nothing in metadata is kept empty.
         owned.children.remove(&Element::field("metadata"));
-        remove::settle_emptied(&mut object, &merged, Some(&owned));
+        remove::drop_emptied(&mut object, &merged, Some(&owned));
         Ok((Some(object), managed))
     }
 

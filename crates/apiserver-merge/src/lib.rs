@@ -24,7 +24,7 @@ pub use fields::{Element, FieldSet, FieldsError};
 pub use managed::{ManagedFieldsError, Manager, Operation};
 pub use patch::{PatchError, json_patch, merge_patch};
 pub use shape::Shape;
-pub use times::settle_times;
+pub use times::keep_unchanged_times;
 pub use update::track_update;
 pub use write::Write;
 

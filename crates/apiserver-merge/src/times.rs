@@ -6,7 +6,7 @@ use serde_json::Value;
 
 /// Copies the times of `old` to `new` if only times would change. It must be called last, on the object as it would be
 /// stored. Then `old` and `new` are equal if there is nothing to store.
-pub fn settle_times(old: &Value, new: &mut Value) {
+pub fn keep_unchanged_times(old: &Value, new: &mut Value) {
     let without = |object: &Value| {
         let mut object = object.clone();
         for entry in

@@ -3,7 +3,8 @@
 #![cfg(test)]
 
 use capstan_apiserver_merge::{
-    Applied, ApplyError, Element, FieldSet, Shape, Write, apply, merge_patch, settle_times, track_update,
+    Applied, ApplyError, Element, FieldSet, Shape, Write, apply, keep_unchanged_times, merge_patch,
+    track_update,
 };
 use proptest::collection::{btree_map, vec};
 use proptest::option::of;
@@ -169,7 +170,7 @@ proptest! {
         let later = Write { now: "2026-01-01T00:00:01Z", ..write };
         let Applied { object: mut second, changed } = apply(Some(&first), &object(&spec), &later, false).unwrap();
         prop_assert!(!changed);
-        settle_times(&first, &mut second);
+        keep_unchanged_times(&first, &mut second);
         prop_assert_eq!(first, second);
     }
 
@@ -245,7 +246,7 @@ proptest! {
         let mut same = before.clone();
         let write = Write { now: "2026-01-01T00:00:09Z", ..write(&shape, "someone") };
         track_update(Some(&before), &mut same, &write);
-        settle_times(&before, &mut same);
+        keep_unchanged_times(&before, &mut same);
         prop_assert_eq!(before, same);
     }
 }

@@ -4,7 +4,7 @@
 #![cfg(test)]
 
 use capstan_apiserver_merge::{
-    Applied, ApplyError, Shape, Write, apply, json_patch, merge_patch, settle_times, track_update,
+    Applied, ApplyError, Shape, Write, apply, json_patch, keep_unchanged_times, merge_patch, track_update,
 };
 use capstan_apiserver_schema::Structural;
 use serde::Deserialize;
@@ -101,7 +101,7 @@ impl Server {
         }
         self.reset(&mut object, step.at.is_some());
         if let Some(live) = &self.live {
-            settle_times(live, &mut object);
+            keep_unchanged_times(live, &mut object);
         }
         let stored = self.live.as_ref() != Some(&object);
         self.live = Some(object);

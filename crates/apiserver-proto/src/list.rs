@@ -1,4 +1,4 @@
-//! A list that is written in pieces, because it may be large. Its length comes first, so all items are encoded once to learn
+//! A list that is written in chunks, because it may be large. Its length comes first, so all items are encoded once to learn
 //! their length before the first piece is sent, and once more when they are sent.
 
 use serde_json::Value;
@@ -63,7 +63,7 @@ mod tests {
     use crate::{decode, encode};
 
     #[test]
-    fn pieces_are_the_whole() {
+    fn start_items_and_end_make_the_whole_list() {
         let item = Kind::find("v1", "ConfigMap").unwrap();
         let objects: Vec<Value> = (0..3)
             .map(|number| json!({"metadata": {"name": format!("m{number}")}, "data": {"k": "v".repeat(number * 100)}}))
@@ -74,12 +74,12 @@ mod tests {
             let items: Vec<Vec<u8>> =
                 objects[..count].iter().map(|object| list.item(object).unwrap()).collect();
             let items = items.concat();
-            let pieces = [list.start(items.len()), items, List::END.to_vec()].concat();
+            let encoded = [list.start(items.len()), items, List::END.to_vec()].concat();
             let whole = json!({
                 "apiVersion": "v1", "kind": "ConfigMapList", "metadata": metadata, "items": objects[..count],
             });
-            assert_eq!(pieces, encode(&whole).unwrap());
-            let read = decode(&pieces).unwrap();
+            assert_eq!(encoded, encode(&whole).unwrap());
+            let read = decode(&encoded).unwrap();
             assert_eq!(read["metadata"]["remainingItemCount"], 5);
             assert_eq!(read["items"].as_array().map_or(0, Vec::len), count);
         }

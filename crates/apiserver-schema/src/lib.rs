@@ -23,6 +23,7 @@ pub use cel::field_at;
 
 pub use embedded::LABEL_1035;
 pub use error::{ErrorKind, FieldError, SchemaErrors};
+pub use prune::OBJECT_META;
 
 /// Expressions of admission webhooks and policies.
 pub mod admission {

@@ -125,7 +125,8 @@ fn skip_fields(
     }
 }
 
-const OBJECT_META: [&str; 15] = [
+/// The fields of `ObjectMeta`.
+pub const OBJECT_META: [&str; 15] = [
     "annotations",
     "creationTimestamp",
     "deletionGracePeriodSeconds",

@@ -116,7 +116,7 @@ pub fn is_no_deeper(value: &Value, levels: usize) -> bool {
     }
 }
 /// Writes numbers as upstream does: `2.0` and `2e0` are 2 to whoever reads them again.
-pub fn settle_numbers(value: &mut Value) {
+pub fn normalize_numbers(value: &mut Value) {
     // Beyond this, floats and integers are not each other's equals.
     const EXACT: f64 = 9_007_199_254_740_992.0;
     match value {
@@ -127,8 +127,8 @@ pub fn settle_numbers(value: &mut Value) {
                 *value = (whole as i64).into();
             }
         }
-        Value::Array(items) => items.iter_mut().for_each(settle_numbers),
-        Value::Object(fields) => fields.values_mut().for_each(settle_numbers),
+        Value::Array(items) => items.iter_mut().for_each(normalize_numbers),
+        Value::Object(fields) => fields.values_mut().for_each(normalize_numbers),
         _ => {}
     }
 }

@@ -11,7 +11,7 @@ use crate::{
     controllers::{api_services, flow_schemas},
     object,
     plane::Plane,
-    registry::kinds::{IMMORTAL, api_service::API_SERVICES, flow_control},
+    registry::kinds::{UNDELETABLE_NAMESPACES, api_service::API_SERVICES, flow_control},
     request::options::WriteOptions,
     status::Result,
     store::{GroupResource, Key},
@@ -20,7 +20,7 @@ use crate::{
 
 /// Makes what is missing.
 pub(crate) async fn run(plane: &Arc<Plane>) -> Result<()> {
-    for name in IMMORTAL {
+    for name in UNDELETABLE_NAMESPACES {
         let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
         make(plane, "", "namespaces", object).await?;
     }
@@ -53,7 +53,7 @@ pub(crate) async fn run(plane: &Arc<Plane>) -> Result<()> {
         }
     }
     for (name, _) in flow_control::mandatory_schemas() {
-        flow_schemas::settle(plane, name).await?;
+        flow_schemas::write_condition(plane, name).await?;
     }
     // Here and not by their controller alone: a server that has opened writes nothing by itself.
     for service in api_services::wanted(&plane.registry()).into_values() {

@@ -1,6 +1,6 @@
 //! Who owns which field: what requests mean to `capstan-apiserver-merge`, and what its answers mean to them.
 
-use capstan_apiserver_merge::{ApplyError, PatchError, Write, settle_times, track_update};
+use capstan_apiserver_merge::{ApplyError, PatchError, Write, keep_unchanged_times, track_update};
 use serde_json::Value;
 
 use crate::{
@@ -80,7 +80,7 @@ pub(crate) fn apply(
 
 /// Whether a write would change nothing but times; then those of `new` are put back.
 pub(crate) fn same(new: &mut Value, old: &Value) -> bool {
-    settle_times(old, new);
+    keep_unchanged_times(old, new);
     new == old
 }
 

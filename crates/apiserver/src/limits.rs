@@ -380,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn anonymous_clients_are_told_apart_by_their_address() {
+    fn anonymous_clients_are_distinguished_by_their_address() {
         let (gate, now) = (gate(), Instant::now());
         let other = IpAddr::from([127, 0, 0, 2]);
         let enter = |address| gate.enter(&User::anonymous(), address, false, now);

@@ -98,7 +98,7 @@ impl Metrics {
         registry.register("apiserver_request", "Requests that were answered", self.requests.clone());
         let help = "How long requests took, but for watches";
         registry.register("apiserver_request_duration_seconds", help, self.durations.clone());
-        registry.register("apiserver_longrunning_requests", "Watches that go on", watches);
+        registry.register("apiserver_longrunning_requests", "Watches in progress", watches);
         registry.register("apiserver_resource_objects", "Objects in the store", counted("resource", objects));
         let help = "Requests of a priority level that are worked on at the same time";
         registry.register(

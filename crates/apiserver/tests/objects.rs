@@ -153,7 +153,7 @@ async fn pages_are_of_one_moment() {
 }
 
 #[tokio::test]
-async fn strangers_are_told_so_and_roles_let_in() {
+async fn users_without_a_role_are_forbidden_and_roles_permit() {
     let plane = TestPlane::start().await;
     let jane = plane.caller(User::new("jane", ["team"]));
     let (code, refused) = jane.get(MAPS).await;

@@ -397,7 +397,7 @@ async fn parameters_must_be_readable_for_the_author() {
 }
 
 #[tokio::test]
-async fn the_authorizer_answers_for_the_user() {
+async fn the_authorizer_decides_for_the_user() {
     let plane = TestPlane::start().await;
     let check = "authorizer.group('').resource('configmaps').namespace('default').check('deletecollection').allowed()";
     let own = "authorizer.requestResource.check('create').allowed()";

@@ -104,7 +104,7 @@ async fn custom_resources_have_metadata_and_errors_only() {
 
 /// Large enough to be sent in pieces.
 #[tokio::test]
-async fn a_large_list_is_the_same_in_pieces() {
+async fn a_large_list_is_the_same_in_chunks() {
     let plane = TestPlane::open(Options::new(Storage::Memory)).await;
     let admin = &plane.admin;
     for number in 0..30 {

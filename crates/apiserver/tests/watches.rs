@@ -42,7 +42,7 @@ async fn a_selector_makes_its_own_story() {
 }
 
 #[tokio::test]
-async fn a_watch_resumes_or_is_told_that_it_cannot() {
+async fn a_watch_resumes_or_fails_with_an_expired_revision() {
     let plane = TestPlane::open(Options { history: 4, ..Options::new(Storage::Memory) }).await;
     let made = plane.admin.make(MAPS, &map("a")).await;
     let revision = made["metadata"]["resourceVersion"].as_str().unwrap().to_owned();

@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_elsewhere_is_added_and_never_takes_the_place_of_what_is_here() {
+    fn remote_artifacts_are_added_and_never_replace_local_ones() {
         let own = Index::parse(&text(&line("", ""))).expect("an index");
         let url = "urls: ['https://x/y']";
         let other_index = |lines: &str| Index::parse(&text(lines)).expect("an index");

@@ -1,16 +1,16 @@
-//! The bootstrap provider: gives each machine its identity, makes the Secret it starts with, and lets it enrol.
+//! The bootstrap provider: gives each machine its identity, writes its bootstrap Secret, and lets its agent enrol.
 //!
-//! What a machine starts with installs nothing but the agent: an address, a pinned CA, a one-time token, who it is
-//! and whose plans it obeys. Everything else reaches it as a plan, so nothing in a CapstanConfig can be too late, and
-//! the data never has to be made again, except for its token, which is replaced for as long as it has not been used.
+//! The bootstrap data installs only the agent. It contains an address, a pinned CA, a one-time token, the identity of
+//! the machine, and the key that verifies its plans. Everything else reaches the machine as a plan, so the bootstrap
+//! data never becomes outdated, except for its token, which is replaced until the machine has used it.
 //!
-//! A machine whose agent obeys another plane, because its objects were moved here, is told of this one through the same
-//! Secret: see [`hand_over`](capstan_controller::plane::hand_over).
+//! The agent of a machine whose objects were moved to this plane is handed over through the same Secret: see
+//! [`hand_over`](capstan_controller::plane::hand_over).
 //!
-//! What must not live here: what a machine should become. That is the planner's.
+//! This crate must not decide what is on a machine: the planner does.
 //!
-//! Each controller is a folder with the same files: `mod` says what it reads and writes and runs its phases, `triggers` says
-//! what wakes it, `observe` reads, `decide` and `status` are pure, `act` writes.
+//! Each controller is a folder with the same files: `mod` documents what it reads and writes and runs its phases,
+//! `triggers` has its events, `observe` reads, `decide` and `status` are pure, `act` writes.
 
 mod capstanconfig;
 mod contact;
@@ -29,7 +29,7 @@ pub use capstanconfig::Bootstrap;
 use capstanconfig::triggers;
 pub use userdata::{AGENT_CONFIG_PATH, AGENT_PATH, INSTALL_PATH};
 
-/// How machines reach the management plane.
+/// The address of the management plane, as reachable from machines.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlaneAddress {
     /// URL of the API server, as reachable from machines.

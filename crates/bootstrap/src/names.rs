@@ -1,21 +1,21 @@
-//! What the objects of one machine are called. Pure.
+//! The names of the objects of one machine. Pure.
 
 use capstan_api::access::MACHINE_ACCOUNTS;
 
-/// Annotation of a report: digest of the request that its credential answers.
+/// Annotation of a report: digest of the request that was answered last.
 pub(crate) const ANSWERED: &str = "capstan.dev/answered-request";
-/// Annotation of a report: when that was.
+/// Annotation of a report: when that request was answered.
 pub(crate) const ANSWERED_AT: &str = "capstan.dev/answered-at";
-/// Annotation of a bootstrap Secret: the plane that the data in it leads to.
+/// Annotation of a bootstrap Secret: the management plane to which the data leads.
 pub(crate) const LEADS_TO: &str = "capstan.dev/leads-to";
-/// Annotation of a bootstrap Secret: when the token in it ends.
+/// Annotation of a bootstrap Secret: expiry of its token.
 pub(crate) const TOKEN_EXPIRES: &str = "capstan.dev/token-expires";
-/// Annotation of a bootstrap Secret: when another token should take its place.
+/// Annotation of a bootstrap Secret: when its token is to be replaced.
 pub(crate) const TOKEN_RENEWAL: &str = "capstan.dev/token-renewal";
-/// Annotation of a bootstrap Secret: UID of the ServiceAccount whose token is in it.
+/// Annotation of a bootstrap Secret: UID of the ServiceAccount of its token.
 pub(crate) const TOKEN_BOUND_TO: &str = "capstan.dev/token-bound-to";
-/// Who a machine is. The names of what it touches itself come from the name of the Machine, which is what it knows;
-/// all others from the CapstanConfig.
+/// The identity of a machine. Names of objects that the machine uses are derived from the name of the Machine, which
+/// the machine knows; all others from the CapstanConfig.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Names {
     pub(crate) namespace: String,

@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_set_is_told_and_nonsense_changes_nothing() {
+    fn a_level_that_is_set_is_shown_and_an_invalid_one_changes_nothing() {
         let level = LogLevel::unheard();
         level.set("4").expect("a level");
         assert!(level.set("99").is_err());

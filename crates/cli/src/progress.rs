@@ -105,7 +105,7 @@ impl Progress {
     }
 
     #[allow(clippy::unused_self, reason = "what it says is taken back when it goes")]
-    pub(crate) fn tell(&self, text: &str) {
+    pub(crate) fn show(&self, text: &str) {
         *NOW.lock().unwrap_or_else(PoisonError::into_inner) = Some(text.to_owned());
     }
 }

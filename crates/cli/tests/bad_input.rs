@@ -143,7 +143,7 @@ fn whoever_waits_for_a_plane_that_says_nothing_can_stop() {
 }
 
 #[test]
-fn a_wait_that_takes_long_is_told_in_plain_lines() {
+fn a_long_wait_is_shown_in_plain_lines() {
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let folder = tempfile::tempdir().unwrap();
     let kubeconfig = folder.path().join("kubeconfig");

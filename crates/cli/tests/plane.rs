@@ -24,7 +24,7 @@ fn up(data: &Path, more: &[&str]) -> Command {
     command
 }
 
-const QUIET: &[&str] = &["--controllers", "none"];
+const NO_CONTROLLERS: &[&str] = &["--controllers", "none"];
 
 /// What a command that must fail complains of: one line, and not with success.
 fn refused(mut command: Command) -> String {
@@ -93,7 +93,7 @@ fn ready_is_one_line_and_a_signal_stops_it() {
     let data = folder.path().join("data");
     let kubeconfig = folder.path().join("kubeconfig");
     for _ in 0..2 {
-        let more = [QUIET, &["--kubeconfig-out", kubeconfig.to_str().unwrap()]].concat();
+        let more = [NO_CONTROLLERS, &["--kubeconfig-out", kubeconfig.to_str().unwrap()]].concat();
         let plane = Running::start(up(&data, &more));
         assert_eq!(plane.said.len(), 1, "{:?}", plane.said);
         assert!(plane.said[0].contains("https://127.0.0.1:") && plane.said[0].contains("controllers: none"));
@@ -106,7 +106,7 @@ fn ready_is_one_line_and_a_signal_stops_it() {
 fn what_keeps_it_from_starting_is_one_line() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("data");
-    Running::start(up(&data, QUIET)).stop();
+    Running::start(up(&data, NO_CONTROLLERS)).stop();
 
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let mut command = capstan();
@@ -115,8 +115,8 @@ fn what_keeps_it_from_starting_is_one_line() {
     let complaint = refused(command);
     assert!(complaint.contains(&listen) && complaint.contains("--listen"), "{complaint}");
 
-    let running = Running::start(up(&data, QUIET));
-    let complaint = refused(up(&data, QUIET));
+    let running = Running::start(up(&data, NO_CONTROLLERS));
+    let complaint = refused(up(&data, NO_CONTROLLERS));
     let process = format!("process {}", running.child.id());
     assert!(complaint.contains(&process) && complaint.contains("--data-dir"), "{complaint}");
     running.stop();
@@ -124,7 +124,7 @@ fn what_keeps_it_from_starting_is_one_line() {
     let file = folder.path().join("file");
     fs::write(&file, "").unwrap();
     for unusable in [file.join("data"), file, PathBuf::from("/proc/capstan")] {
-        let complaint = refused(up(&unusable, QUIET));
+        let complaint = refused(up(&unusable, NO_CONTROLLERS));
         assert!(complaint.contains("--data-dir"), "{complaint}");
     }
 
@@ -133,7 +133,7 @@ fn what_keeps_it_from_starting_is_one_line() {
     scribbled[..4096].fill(7);
     for damaged in [&sound[..sound.len() / 2], &scribbled, b"", b"not a store"] {
         fs::write(store(&data), damaged).unwrap();
-        let complaint = refused(up(&data, QUIET));
+        let complaint = refused(up(&data, NO_CONTROLLERS));
         assert!(complaint.contains("damaged") && complaint.contains("capstan restore"), "{complaint}");
         assert_eq!(fs::read(store(&data)).unwrap(), damaged, "it was touched");
     }
@@ -147,13 +147,13 @@ fn what_keeps_it_from_starting_is_one_line() {
         transaction.commit().unwrap();
     }
     let newer = fs::read(store(&data)).unwrap();
-    let complaint = refused(up(&data, QUIET));
+    let complaint = refused(up(&data, NO_CONTROLLERS));
     assert!(complaint.contains("format 99") && complaint.contains("newer program"), "{complaint}");
     assert_eq!(fs::read(store(&data)).unwrap(), newer, "it was touched");
 
     // Nothing was damaged by any of it.
     fs::write(store(&data), &sound).unwrap();
-    Running::start(up(&data, QUIET)).stop();
+    Running::start(up(&data, NO_CONTROLLERS)).stop();
 
     for wrong in [&["--listen", "here"][..], &["--controllers", "cor"], &["--no-such-flag"]] {
         let output = up(&data, wrong).output().unwrap();
@@ -184,7 +184,7 @@ fn a_backup_brings_a_plane_back_and_its_controllers_wait() {
     let kubeconfig = ["--kubeconfig", kubeconfig.to_str().unwrap()];
 
     assert!(refused(backup(&path("none"), &data_dir)).contains("no plane"));
-    let more = [QUIET, &["--kubeconfig-out", kubeconfig[1]]].concat();
+    let more = [NO_CONTROLLERS, &["--kubeconfig-out", kubeconfig[1]]].concat();
     let plane = Running::start(up(&data, &more));
     let stderr = done(backup(&path("by-folder"), &data_dir));
     assert!(stderr.contains("objects") && stderr.contains("keep it safe"), "{stderr}");
@@ -231,7 +231,7 @@ fn a_backup_brings_a_plane_back_and_its_controllers_wait() {
 
     // Cut off half-way, it does not start.
     fs::write(restored.join("restored"), "unfinished\n").unwrap();
-    assert!(refused(up(&restored, QUIET)).contains("cut off"));
+    assert!(refused(up(&restored, NO_CONTROLLERS)).contains("cut off"));
 }
 
 /// Every controller has a flag for its concurrency, under the name that its metrics have.
@@ -311,7 +311,7 @@ fn a_lost_kubeconfig_is_revoked() {
     let lost = folder.path().join("lost.kubeconfig");
     let complaint = refused(issue(&lost, "12h"));
     assert!(complaint.contains("there is no embedded plane in") && !data.join("pki").exists(), "{complaint}");
-    let _running = Running::start(up(&data, QUIET));
+    let _running = Running::start(up(&data, NO_CONTROLLERS));
     done(issue(&lost, "12h"));
     let with = |file: &Path, words: &[&str]| {
         let mut command = capstan();

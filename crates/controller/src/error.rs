@@ -129,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_missing_right_is_told_with_its_remedy() {
+    fn the_error_of_a_missing_right_has_its_remedy() {
         let refused = |what: &str| format!("{what} is forbidden: User \"u\" cannot get resource");
         let secret =
             format!("{} \"secrets\" in API group \"\" in the namespace \"yard\"", refused("secrets \"s\""));
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn the_chain_is_told_once() {
+    fn each_error_of_the_chain_is_shown_once() {
         let error = Error::transient("cannot read Machine a/b", std::io::Error::other("connection refused"));
         assert_eq!(chain(&error), "cannot read Machine a/b: connection refused");
         assert_eq!(chain(&Error::user("spec.version", "is too old")), "spec.version: is too old");

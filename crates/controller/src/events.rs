@@ -74,7 +74,7 @@ impl Events {
     }
 
     /// Writes an event, or increases the count of the same event.
-    pub async fn tell<K>(&self, object: &K, tone: Tone, reason: &str, message: &str, now: Timestamp)
+    pub async fn publish<K>(&self, object: &K, tone: Tone, reason: &str, message: &str, now: Timestamp)
     where
         K: Resource<DynamicType = ()>,
     {

@@ -243,14 +243,14 @@ impl Externals {
     fn watch(&self, resource: &ApiResource) -> (Option<Cache<DynamicObject>>, AbortHandle) {
         if let Some(memory) = &self.memory {
             let objects = memory.of_external(&self.scope, resource);
-            let notifier = self.tell_owners(&objects);
+            let notifier = self.notify_owners(&objects);
             return (Some(objects), notifier);
         }
         let api: Api<PartialObjectMeta<DynamicObject>> = self.scope.api_of(&self.client, resource);
-        (None, self.tell_owners(&Cache::watching(api, watcher::Config::default(), &resource.kind)))
+        (None, self.notify_owners(&Cache::watching(api, watcher::Config::default(), &resource.kind)))
     }
 
-    fn tell_owners<K: Cached>(&self, objects: &Cache<K>) -> AbortHandle {
+    fn notify_owners<K: Cached>(&self, objects: &Cache<K>) -> AbortHandle {
         let changes = self.shared.changes.clone();
         let changed = objects.changed(kube::ResourceExt::resource_version);
         lock(&self.shared.watches).spawn(async move {
@@ -258,7 +258,7 @@ impl Externals {
             while let Some(object) = changed.next().await {
                 for owner in object.owner_references() {
                     let (kind, name) = (owner.kind.clone(), owner.name.clone());
-                    changes.tell(&Owner { kind, namespace: object.namespace(), name });
+                    changes.send(&Owner { kind, namespace: object.namespace(), name });
                 }
             }
         })

@@ -79,19 +79,19 @@ where
         let written = self.write_status(&after, owned, status, latest).await;
         if written.is_ok() {
             // In a box: it is rarely needed, and it would make every look larger.
-            Box::pin(self.tell_waits(after.as_ref())).await;
+            Box::pin(self.publish_waits(after.as_ref())).await;
         }
         rest.and(written)
     }
 
     /// Makes an event of each wait that has begun and that only a person can end.
-    async fn tell_waits(&self, after: &K) {
+    async fn publish_waits(&self, after: &K) {
         let Some(controller) = status_delay::controller() else { return };
         let events = Events::new(self.api.clone().into_client(), controller);
         for wait in begun(self.before.conditions(), after.conditions()) {
             // What commands have printed comes after the first line. It stays in the condition.
             let message = wait.message.lines().next().unwrap_or_default();
-            events.tell(after, Tone::Warning, &wait.reason, message, Timestamp::now()).await;
+            events.publish(after, Tone::Warning, &wait.reason, message, Timestamp::now()).await;
         }
     }
 
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_tells_of_a_wait_for_a_person_once() {
+    fn a_wait_for_a_person_is_published_once() {
         let condition = |type_: &str, status: &str, reason: &str| -> Condition {
             serde_json::from_value(json!({"type": type_, "status": status, "reason": reason, "message": "m",
                 "lastTransitionTime": "2026-01-01T00:00:00Z"}))

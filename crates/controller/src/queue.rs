@@ -19,7 +19,7 @@ pub type Moment = Duration;
 const FIRST_RETRY: Duration = Duration::from_millis(200);
 const LONGEST_RETRY: Duration = Duration::from_secs(60);
 /// While reconciles of an object fail, events do not make it reconcile more often than this.
-const PAUSE_IN_TROUBLE: Duration = Duration::from_secs(1);
+const PAUSE_AFTER_FAILURES: Duration = Duration::from_secs(1);
 
 /// Limits of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -167,7 +167,7 @@ impl<K: Clone + Eq + Hash + Ord> Queue<K> {
         entry.asked = now;
         let pause = match entry.failures {
             0 => entry.pause,
-            _ => PAUSE_IN_TROUBLE.max(entry.pause),
+            _ => PAUSE_AFTER_FAILURES.max(entry.pause),
         };
         let at = entry.began.map_or(now, |began| now.max(began + pause));
         self.schedule(key, at);
@@ -493,10 +493,10 @@ mod tests {
         queue.done(&1, Verdict::Failed, now);
         queue.ask(&1, "a", now + MS);
         assert_eq!(queue.next(now + MS), None);
-        assert_eq!(queue.next(now + PAUSE_IN_TROUBLE), Some(1), "something has changed: it may help");
-        queue.done(&1, Verdict::After(5 * MS), now + PAUSE_IN_TROUBLE);
-        assert_eq!(queue.next(now + PAUSE_IN_TROUBLE + 5 * MS), None, "who is in a hurry rests, too");
-        assert_eq!(queue.next(now + PAUSE_IN_TROUBLE + 50 * MS), Some(1));
+        assert_eq!(queue.next(now + PAUSE_AFTER_FAILURES), Some(1), "something has changed: it may help");
+        queue.done(&1, Verdict::After(5 * MS), now + PAUSE_AFTER_FAILURES);
+        assert_eq!(queue.next(now + PAUSE_AFTER_FAILURES + 5 * MS), None, "who is in a hurry rests, too");
+        assert_eq!(queue.next(now + PAUSE_AFTER_FAILURES + 50 * MS), Some(1));
     }
 
     #[test]

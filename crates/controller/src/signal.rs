@@ -33,7 +33,7 @@ struct Mailbox<T> {
 
 impl<T: Clone + Eq + Hash + Send + 'static> Signal<T> {
     /// Sends to all listeners. It is not an error if there are none.
-    pub fn tell(&self, thing: &T) {
+    pub fn send(&self, thing: &T) {
         lock(&self.0).retain(|mailbox| {
             let Some(mailbox) = mailbox.upgrade() else { return false };
             mailbox.put(thing.clone());
@@ -107,11 +107,11 @@ mod tests {
         let signal = Signal::default();
         let mut slow = Box::pin(signal.listen());
         for round in 0..10_000_u32 {
-            signal.tell(&(round % 100));
+            signal.send(&(round % 100));
         }
         assert_eq!(heard(&mut slow), (0..100).collect::<Vec<_>>());
         assert!(heard(&mut slow).is_empty());
-        signal.tell(&7);
+        signal.send(&7);
         assert_eq!(heard(&mut slow), [7], "heard before, and told again");
     }
 
@@ -120,7 +120,7 @@ mod tests {
         let signal = Signal::default();
         let (mut one, other) = (Box::pin(signal.listen_from(|| vec![9])), signal.listen());
         drop(other);
-        signal.tell(&1);
+        signal.send(&1);
         assert_eq!(heard(&mut one), [9, 1]);
         assert_eq!(lock(&signal.0).len(), 1, "who is gone is forgotten");
     }

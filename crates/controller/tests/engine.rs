@@ -238,7 +238,7 @@ async fn a_first_list_that_fails_is_made_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_missing_right_is_told_at_once_and_missed_no_longer_than_it_is_missing() {
+async fn a_missing_right_is_reported_at_once_and_retried_until_it_is_granted() {
     let plane = EnginePlane::open().await;
     plane.make("a", "c").await;
     let way = Way::to(&plane);
@@ -450,21 +450,21 @@ async fn an_event_that_comes_again_is_one_request() {
     });
     let client = Client::new(service, "default");
     let written = WrittenEvents::default();
-    let tell = async |written: &WrittenEvents| {
+    let publish = async |written: &WrittenEvents| {
         let events = Events::new(client.clone(), "test").remembering(written);
-        events.tell(&object, Tone::Normal, "Made", "made", jiff::Timestamp::now()).await;
+        events.publish(&object, Tone::Normal, "Made", "made", jiff::Timestamp::now()).await;
         std::mem::take(&mut *methods.lock().unwrap())
     };
-    assert_eq!(tell(&written).await, ["POST"]);
-    assert_eq!(tell(&written).await, ["PATCH"]);
+    assert_eq!(publish(&written).await, ["POST"]);
+    assert_eq!(publish(&written).await, ["PATCH"]);
     let events: Api<Event> = Api::namespaced(plane.client.clone(), "default");
     let only = async || events.list(&kube::api::ListParams::default()).await.unwrap().items.pop().unwrap();
     assert_eq!(only().await.count, Some(2));
     // Another process does not know it.
-    assert_eq!(tell(&WrittenEvents::default()).await, ["POST", "GET", "PATCH"]);
+    assert_eq!(publish(&WrittenEvents::default()).await, ["POST", "GET", "PATCH"]);
     assert_eq!(only().await.count, Some(3));
     // It has expired.
     events.delete(&only().await.name_any(), &DeleteParams::default()).await.unwrap();
-    assert_eq!(tell(&written).await, ["PATCH", "POST"]);
+    assert_eq!(publish(&written).await, ["PATCH", "POST"]);
     assert_eq!(only().await.count, Some(1));
 }

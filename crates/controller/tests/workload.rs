@@ -202,7 +202,7 @@ impl Reconciler for Reads {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cluster_that_never_answers_does_not_hold_up_another() {
+async fn a_cluster_that_never_responds_does_not_delay_another() {
     let (silent, well) = (Workload::start(Manner::Silent).await, Workload::start(Manner::Answers).await);
     let plane = ManagementPlane::open(&[("silent", &silent), ("well", &well)]).await;
     for number in 0..50 {

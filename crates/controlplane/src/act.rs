@@ -1,4 +1,5 @@
-//! What is written on the control plane itself: that the cluster has begun and with which machine, its end, its status.
+//! Writes to the CapstanControlPlane: which machine initializes the cluster, that it is initialized, its deletion, its
+//! status.
 
 use capstan_api::controlplane::CapstanControlPlane;
 use capstan_controller::error::{Doing as _, Error, Result, chain};
@@ -18,15 +19,15 @@ use crate::status::{self, Seen};
 use crate::workload::Workload;
 use crate::{certificates, etcd, machines};
 
-/// Notes that the cluster has begun, once the machine that begins it says so and the API server answers. Says
-/// whether it did so now.
+/// Records that the cluster is initialized, once the machine that initializes it reports so and the API server
+/// responds. Returns whether it was recorded now.
 pub(crate) async fn begin(seen: &mut Observed<'_>, workload: &impl Workload) -> Result<bool> {
     let scope = seen.scope;
     if !seen.initialized && !has_begun(scope.elected().as_ref(), &seen.facts) {
         return Ok(false);
     }
-    seen.answers = workload.responds(scope.namespace, &scope.cluster_name()).await;
-    if !seen.answers {
+    seen.api_responds = workload.responds(scope.namespace, &scope.cluster_name()).await;
+    if !seen.api_responds {
         seen.soon();
     } else if !seen.initialized {
         let digests = certificates::recorded(&certificates::digests(&seen.secrets.by_purpose))?;
@@ -55,7 +56,7 @@ pub(crate) async fn elect(seen: &mut Observed<'_>) -> Result<bool> {
     }
 }
 
-/// Deletion: the next step towards the end.
+/// The next step of a deletion.
 pub(crate) async fn end(seen: &mut Observed<'_>) -> Result<()> {
     seen.read_machines().await?;
     seen.certificates = None;
@@ -94,7 +95,7 @@ pub(crate) async fn finish(
     let said = Seen {
         cluster: &cluster,
         initialized: seen.initialized,
-        answers: seen.answers,
+        api_responds: seen.api_responds,
         certificates: match &result {
             // The administrator who can grant the right reads this condition first.
             Err(error @ Error::Forbidden { .. }) => Some(error.to_string()),
@@ -120,7 +121,7 @@ pub(crate) async fn finish(
     result.and(written)
 }
 
-/// Lets the control plane go.
+/// Removes the finalizer.
 pub(crate) async fn release(api: &Api<CapstanControlPlane>, object: &CapstanControlPlane) -> Result<Next> {
     let latest =
         api.get_opt(&object.name_any()).await.doing(|| "cannot read a CapstanControlPlane".to_owned())?;

@@ -129,7 +129,7 @@ impl Fleet {
         let step = machines::decide(&servers, &wanted);
         let mut writes = usize::from(step != MachineStep::Nothing);
         let view =
-            View { etcd: &self.etcd, budgets: &self.budgets, begun: true, answers: true, now: self.now };
+            View { etcd: &self.etcd, budgets: &self.budgets, begun: true, api_responds: true, now: self.now };
         for index in 0..self.facts.len() {
             let is_written = matches!(self.decision(index)?, Decision::Write(_));
             let gate = gate(&self.facts[index], &self.facts, &view);
@@ -158,7 +158,7 @@ impl Fleet {
         }
     }
 
-    /// The machine carries out the plan that it gets, if it gets one.
+    /// Marks the plan of a machine, if it gets one, as applied.
     fn carry_out(&mut self, index: usize) -> Result<()> {
         let Decision::Write(written) = self.decision(index)? else { return Ok(()) };
         let Written { rendered, record, revision } = *written;

@@ -1,8 +1,8 @@
-//! When memory is not to be trusted.
+//! When a reconcile must not use the cache.
 //!
-//! What this process writes is in its memory with the answer. If the answer is lost, the write may have been done all the
-//! same, and memory does not know before the watch brings it: a gate could be opened beside one that is open already. So
-//! after a failure the next reconcile of the same control plane reads everything live.
+//! The result of a write of this process is in its cache. If the response to a write is lost, the write may have
+//! succeeded, and the cache does not have it before the watch delivers it: a second gate could be opened beside an open
+//! one. So after a failure the next reconcile of the same control plane reads everything live.
 
 use std::collections::HashSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -14,13 +14,13 @@ use capstan_controller::error::{Error, Result};
 pub(crate) struct Doubts(Mutex<HashSet<String>>);
 
 impl Doubts {
-    /// A reconcile begins. Returns whether it must read everything live.
+    /// Begins a reconcile. Returns whether it must read everything live.
     pub(crate) fn begin(&self, uid: &str) -> bool {
         // In doubt until it has ended well.
         !self.lock().insert(uid.to_owned())
     }
 
-    /// A reconcile has ended.
+    /// Ends a reconcile.
     pub(crate) fn end<T>(&self, uid: &str, ended: &Result<T>) {
         // A rejected request is an error of the user, and no doubt about the cache.
         if matches!(ended, Ok(_) | Err(Error::User { .. })) {

@@ -1,7 +1,7 @@
-//! What a change of a control plane would do to its machines, thought through to its end.
+//! Computes what a change of a control plane would do to its machines.
 //!
-//! Nothing is judged here: the next step is what the controller would decide, again and again, on facts that are brought
-//! up to date as if each machine had executed its plan and were healthy afterwards. No writes.
+//! It decides nothing itself: it repeats the decision of the controller on facts that are updated as if each machine
+//! had applied its plan and were healthy. No writes.
 
 use capstan_api::controlplane::CapstanControlPlane;
 use capstan_api::core::{Cluster, Machine};
@@ -65,7 +65,7 @@ pub async fn foresee(client: &Client, externals: &Externals, asked: Asked<'_>) -
     Ok(thought_through(&scope, asked.before, &observed, facts))
 }
 
-/// Pure, but for what the scope has read already.
+/// Pure, except for reads of the scope that are cached.
 fn thought_through(
     scope: &Scope<'_>,
     before: &CapstanControlPlane,
@@ -100,7 +100,7 @@ fn thought_through(
     })
 }
 
-/// What reaches the Machine at once.
+/// The changes that reach the Machine at once.
 fn handed_down(scope: &Scope<'_>, before: &CapstanControlPlane, machine: &Machine) -> Vec<Change> {
     let with = |owner: &CapstanControlPlane| {
         let mut handed_down = machine.clone();
@@ -110,7 +110,7 @@ fn handed_down(scope: &Scope<'_>, before: &CapstanControlPlane, machine: &Machin
     changes(Subject::Machine, &with(before), &with(scope.owner))
 }
 
-/// Whether Kubernetes on the machine is started again because of `spec.rollout.after`.
+/// Whether `spec.rollout.after` restarts Kubernetes on the machine.
 fn restarted(scope: &Scope<'_>, before: &CapstanControlPlane, machine: &MachineFacts) -> Option<Change> {
     let path = "spec.rollout.after";
     let (was, is) =
@@ -119,7 +119,7 @@ fn restarted(scope: &Scope<'_>, before: &CapstanControlPlane, machine: &MachineF
     (was != is).then(|| Change { from: was, to: is, ..Change::new(path, Cost::Restart, why) })
 }
 
-/// One sentence that says how a machine is healed if its health check fails.
+/// One sentence about how a machine is healed if its health check fails.
 pub fn healing(owner: &CapstanControlPlane) -> String {
     let replace = match may_replace(owner) {
         true => "then a server is replaced, if a clean host is free and etcd can bear it",

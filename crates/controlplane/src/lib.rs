@@ -9,28 +9,29 @@
 //!
 //! The phases, in order:
 //!
-//! | phase | room | what it does |
+//! | phase | folder | what it does |
 //! |---|---|---|
-//! | observe | `observe` | reads all of that and takes the facts out of it |
-//! | certificates | `certificates`, `kubeconfig` | makes what a cluster is made from, once, and the kubeconfig |
-//! | begin | `act` | records that the cluster has begun |
-//! | etcd | `etcd` | asks for the members; machines on their way out leave |
-//! | heal | `healing` | starts the next step of healing of each unhealthy machine |
+//! | observe | `observe` | reads all of that and computes the facts |
+//! | certificates | `certificates`, `kubeconfig` | creates certificates and keys, once, and the kubeconfig |
+//! | begin | `act` | records that the cluster is initialized |
+//! | etcd | `etcd` | reads the members; removes machines that are being deleted |
+//! | heal | `healing` | starts the next healing step of each unhealthy machine |
 //! | machines | `machines` | creates, changes or deletes one machine |
-//! | elect, plan | `act`, `plans` | records which machine begins the cluster; writes plans and opens their gates |
-//! | sync | `machines` | updates Machines with what costs nothing, and their conditions |
-//! | status | `status`, `act` | one status and condition set from what was seen |
+//! | elect, plan | `act`, `plans` | records which machine initializes the cluster; writes plans and opens their gates |
+//! | sync | `machines` | updates Machines with changes that cost nothing, and their conditions |
+//! | status | `status`, `act` | one status and condition set from the observations |
 //!
-//! In every room `observe` reads, `decide` is pure, `act` writes, `status` says; a file is absent when it would be empty.
-//! Decisions that need no API object are in `capstan-planner`. Beside the phases: `triggers` (what wakes the controller),
-//! `scope` (the objects of one reconcile, and access to more), `doubt` (when memory is not trusted), `workload` (the
-//! workload cluster), `foresee` (what a change would do, for `capstan plan`: the same decisions on facts of the future).
+//! In every folder `observe` reads, `decide` is pure, `act` writes and `status` computes conditions; a file is absent
+//! if it would be empty. Decisions that need no API object are in `capstan-planner`. Besides the phases: `triggers`
+//! (the events that trigger a reconcile), `scope` (the objects of one reconcile, and access to more), `doubt` (when the
+//! cache is not used), `workload` (the workload cluster), `foresee` (the effect of a change, for `capstan plan`: the
+//! same decisions on predicted facts).
 //!
-//! What must not live here: what a distribution needs (`capstan-distro`), how a plan is written (`capstan-plan`), and
-//! any other provider. Their objects are made through the contract.
+//! This crate must not contain what a distribution needs (`capstan-distro`), how a plan is written (`capstan-plan`), or
+//! any other provider. Objects of providers are created through the contract.
 //!
-//! Nothing essential is in status. Who begins the cluster, that it has begun, and which machine is being made stand in
-//! annotations that are written by compare and swap.
+//! Nothing essential is only in status. Which machine initializes the cluster, that it is initialized, and which
+//! machine is being created are annotations that are written by compare and swap.
 
 mod act;
 #[cfg(feature = "bench")]
@@ -98,7 +99,7 @@ pub async fn run(
 /// The controller of CapstanControlPlanes, which also plans the machines of their clusters.
 pub struct ControlPlane<W> {
     caches: Caches,
-    /// The same without memory.
+    /// The same controller without a cache.
     live: Caches,
     doubts: Doubts,
     externals: Externals,
@@ -109,7 +110,7 @@ pub struct ControlPlane<W> {
     contacts: Contacts,
 }
 
-/// Clock and randomness; a simulation has its own.
+/// Clock and randomness; a simulation replaces them.
 #[derive(Clone)]
 pub struct Ambient {
     /// Returns the current time.

@@ -1,4 +1,4 @@
-//! One reconcile: the objects it is about, and access to more.
+//! The scope of one reconcile: its objects, and access to more.
 
 use capstan_api::controlplane::{CapstanControlPlane, ControlPlaneRolloutStrategyType};
 use capstan_api::core::{Cluster, NetworkRanges};
@@ -22,19 +22,19 @@ use crate::certificates::KeyDigests;
 use crate::healing::contact::Contacts;
 use crate::names::{INIT_MACHINE, INITIALIZED, KEY_DIGESTS, NETWORK, NEXT_MACHINE, REMEDIATION};
 
-/// What every phase of a reconcile is given.
+/// The inputs of every phase of a reconcile.
 pub(crate) struct Scope<'a> {
     pub(crate) caches: &'a Caches,
     pub(crate) externals: &'a Externals,
     pub(crate) owner: &'a CapstanControlPlane,
     pub(crate) cluster: &'a Cluster,
     pub(crate) namespace: &'a str,
-    /// The management plane all this is on.
+    /// The management plane of this process.
     pub(crate) plane: &'a str,
     pub(crate) now: Timestamp,
-    /// When agents were last heard of.
+    /// When agents were last seen to renew their Leases.
     pub(crate) contacts: &'a Contacts,
-    /// Gives what keeps the names of new machines apart.
+    /// Returns a random suffix for the name of a new machine.
     pub(crate) suffix: &'a (dyn Fn() -> String + Send + Sync),
 }
 
@@ -74,7 +74,7 @@ impl Scope<'_> {
             .doing(|| format!("cannot change {} {}/{name}", K::kind(&()), self.namespace))
     }
 
-    /// Writes annotations of the control plane, or takes them away, unless the object has changed since it was read.
+    /// Sets or removes annotations of the control plane, unless the object has changed since it was read.
     pub(crate) async fn record(
         &self,
         read: &CapstanControlPlane,
@@ -92,7 +92,7 @@ impl Scope<'_> {
         self.cluster.name_any()
     }
 
-    /// Where the cluster's API server is reached, once that is known.
+    /// The address of the cluster's API server, if known.
     pub(crate) fn endpoint(&self) -> Option<Endpoint> {
         let endpoint =
             self.cluster.spec.control_plane_endpoint.as_ref().filter(|endpoint| endpoint.is_valid())?;
@@ -107,17 +107,17 @@ impl Scope<'_> {
         provisioned == Some(true)
     }
 
-    /// Whether the cluster has begun. The annotation counts, because status does not survive a move.
+    /// Whether the cluster is initialized. The annotation counts, because status does not survive a move.
     pub(crate) fn is_initialized(&self) -> bool {
         self.owner.annotations().contains_key(INITIALIZED)
     }
 
-    /// The machine that begins, or began, the cluster.
+    /// The machine that initializes, or has initialized, the cluster.
     pub(crate) fn elected(&self) -> Option<Elected> {
         self.owner.annotations().get(INIT_MACHINE).and_then(|text| Elected::parse(text))
     }
 
-    /// Addresses inside the cluster, as its Cluster says them now.
+    /// Addresses inside the cluster, from its Cluster.
     pub(crate) fn asked_network(&self) -> Network {
         let network = self.cluster.spec.cluster_network.as_ref();
         let blocks =
@@ -130,7 +130,7 @@ impl Scope<'_> {
         }
     }
 
-    /// Addresses inside the cluster, as they were decided when it began.
+    /// Addresses inside the cluster, as recorded when it was initialized.
     pub(crate) fn network(&self) -> Network {
         let decided = self.owner.annotations().get(NETWORK).and_then(|text| serde_json::from_str(text).ok());
         decided.unwrap_or_else(|| self.asked_network())
@@ -141,29 +141,30 @@ impl Scope<'_> {
         self.owner.annotations().get(REMEDIATION).and_then(|text| serde_json::from_str(text).ok())
     }
 
-    /// Digests of what the cluster was made from; none if it began before they were recorded.
+    /// Recorded digests of certificates and keys; `None` if the cluster was initialized by a version that did not
+    /// record them.
     pub(crate) fn key_digests(&self) -> Option<KeyDigests> {
         self.owner.annotations().get(KEY_DIGESTS).and_then(|text| serde_json::from_str(text).ok())
     }
 
-    /// Whether a machine may be replaced where nothing else is possible.
+    /// Whether a machine may be replaced if nothing else is possible.
     pub(crate) fn may_replace(&self) -> bool {
         may_replace(self.owner)
     }
 
-    /// The name of a machine that was begun.
+    /// The name of the machine that is being created.
     pub(crate) fn begun(&self) -> Option<&str> {
         self.owner.annotations().get(NEXT_MACHINE).map(String::as_str)
     }
 }
 
-/// Whether a machine of the control plane may be replaced where nothing else is possible.
+/// Whether a machine of the control plane may be replaced if nothing else is possible.
 pub(crate) fn may_replace(owner: &CapstanControlPlane) -> bool {
     let strategy = owner.spec.rollout.as_ref().and_then(|rollout| rollout.strategy.as_ref());
     strategy.is_some_and(|strategy| strategy.type_ == ControlPlaneRolloutStrategyType::InPlaceOrReplace)
 }
 
-/// How many machines are wanted.
+/// The desired number of machines.
 pub(crate) fn replicas(object: &CapstanControlPlane) -> usize {
     object.spec.replicas.and_then(|replicas| usize::try_from(replicas).ok()).unwrap_or(1)
 }

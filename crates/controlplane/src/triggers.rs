@@ -1,4 +1,5 @@
-//! What wakes the reconciler, beside the CapstanControlPlanes themselves: everything its decisions are made from.
+//! The events that trigger a reconcile of a CapstanControlPlane, except its own: all objects that its decisions are
+//! made from.
 
 use capstan_api::agent::MachineReport;
 use capstan_api::bootstrap::CapstanConfig;
@@ -20,7 +21,7 @@ use crate::observe::machine::HEALTH_CHECK_SUCCEEDED;
 /// Namespace and name of a Cluster.
 type Key = (String, String);
 
-/// Control planes of clusters in which something has changed.
+/// Control planes of clusters with changes.
 pub(crate) fn control_planes(
     caches: &Caches,
     scope: &Scope,

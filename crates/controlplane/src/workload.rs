@@ -1,4 +1,4 @@
-//! What this provider asks of the workload cluster.
+//! Requests of this provider to the workload cluster.
 
 use capstan_controller::Knowledge;
 use capstan_controller::drain::{self, Drain, Outcome};
@@ -14,10 +14,10 @@ pub use capstan_planner::facts::{NodeView, NodesByName};
 
 /// Requests of the control plane provider to a workload cluster.
 pub trait Workload: Send + Sync + 'static {
-    /// Whether its API server answers through the kubeconfig Secret.
+    /// Whether its API server responds, through the kubeconfig Secret.
     fn responds(&self, namespace: &str, cluster: &str) -> impl Future<Output = bool> + Send;
 
-    /// Its Nodes by name. Unknown while the API server does not answer, which does not mean that there are none.
+    /// Its Nodes by name. Unknown if the API server does not respond, which does not mean that there are none.
     fn nodes(&self, namespace: &str, cluster: &str) -> impl Future<Output = Knowledge<NodesByName>> + Send;
 
     /// Volumes that are lost with their Node.
@@ -27,7 +27,7 @@ pub trait Workload: Send + Sync + 'static {
         cluster: &str,
     ) -> impl Future<Output = Knowledge<LocalVolumes>> + Send;
 
-    /// Goes on with moving pods off a Node.
+    /// Continues the drain of a Node.
     fn drain(
         &self,
         namespace: &str,
@@ -35,7 +35,7 @@ pub trait Workload: Send + Sync + 'static {
         drain: Drain<'_>,
     ) -> impl Future<Output = Result<Outcome>> + Send;
 
-    /// Lets pods on a Node again.
+    /// Uncordons a Node.
     fn uncordon(&self, namespace: &str, cluster: &str, node: &str)
     -> impl Future<Output = Result<()>> + Send;
 }

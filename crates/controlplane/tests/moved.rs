@@ -122,7 +122,7 @@ async fn a_moved_cluster_stands_as_it_stood() {
 /// The status of CapstanConfigs names the plans of their machines. An earlier version did not write it, and a move drops it:
 /// it is written again by itself, once, and without another plan.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_plan_that_is_not_told_is_told_again_and_not_written_again() {
+async fn a_plan_missing_in_the_status_is_added_there_and_not_written_again() {
     let (_here, client) = plane().await;
     let mut world = World::new(client, "told").await;
     world.add_worker("w").await;

@@ -98,12 +98,12 @@ impl Core {
     }
 
     /// Writes an event about an object.
-    pub async fn tell<K>(&self, object: &K, tone: Tone, reason: &str, message: &str)
+    pub async fn publish_event<K>(&self, object: &K, tone: Tone, reason: &str, message: &str)
     where
         K: Resource<DynamicType = ()>,
     {
         let events = Events::new(self.client.clone(), self.manager).remembering(&self.events);
-        events.tell(object, tone, reason, message, self.now()).await;
+        events.publish(object, tone, reason, message, self.now()).await;
     }
 
     /// The current time.

@@ -23,6 +23,7 @@ pub mod machineset;
 pub mod names;
 mod node_sync;
 pub mod runtime;
+mod slow_deletion;
 mod step;
 pub mod versions;
 

@@ -218,7 +218,7 @@ impl Stage {
 
     /// Changes a label that is handed down to Machines, and waits until that is done: a reconcile that neither creates
     /// nor deletes.
-    async fn turn(&self, number: usize) -> Result<()> {
+    async fn change_template(&self, number: usize) -> Result<()> {
         let label = json!({"spec": {"template": {"metadata": {"labels": {"turn": number.to_string()}}}}});
         let changed =
             self.api::<MachineSet>().patch("ms", &PatchParams::default(), &Patch::Merge(&label)).await?;
@@ -302,7 +302,7 @@ async fn a_set_lists_machines_once_before_it_makes_or_deletes_some() -> Result<(
     stage.until_counted(3).await?;
     stage.take_over().await?;
     for number in 1..=2 {
-        stage.turn(number).await?;
+        stage.change_template(number).await?;
     }
     assert_eq!(stage.machines().await?.len(), 3);
     assert_eq!(stage.noted().lists("machines"), 1, "from none to three");
@@ -316,7 +316,7 @@ async fn a_set_lists_machines_once_before_it_makes_or_deletes_some() -> Result<(
         .await?;
     // While it goes, nothing is to be done.
     for number in 3..=5 {
-        stage.turn(number).await?;
+        stage.change_template(number).await?;
     }
     let going = all.iter().find(is_going).context("one is going")?.name_any();
     stage.release(&untyped(&stage.client, CORE, "Machine"), &going).await?;

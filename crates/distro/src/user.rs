@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn step_names_are_told_apart() {
+    fn step_names_are_distinct() {
         assert_ne!(step_name("before", "a.b"), step_name("before", "a-b"));
         assert!(
             step_name("file", "etc/rancher/k3s/registries.yaml").as_str().starts_with("file-etc-rancher-")

@@ -275,7 +275,7 @@ fn named_paths_are_kept_and_wiped_whatever_their_names() {
 }
 
 #[test]
-fn volumes_survive_where_servers_are_told_to_put_them() {
+fn volumes_survive_in_the_folder_that_servers_configure() {
     let volumes = format!("{DATA}/agent/volumes");
     let config = |wipe: &[&str]| {
         let mut config = policy(&["/var/log/pods"], wipe);

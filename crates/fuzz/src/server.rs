@@ -20,7 +20,7 @@ pub(crate) const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefin
 const LARGEST: usize = 32 << 20;
 
 /// A server and its administrator.
-pub(crate) struct Plane {
+pub(crate) struct FuzzedPlane {
     runtime: Runtime,
     /// Stops with the process.
     _server: Arc<ApiServer>,
@@ -34,14 +34,14 @@ pub(crate) struct Answer {
 }
 
 /// The server for everything that does not change it, with a custom kind and an object of it.
-pub(crate) fn plane() -> &'static Plane {
-    static PLANE: OnceLock<Plane> = OnceLock::new();
+pub(crate) fn plane() -> &'static FuzzedPlane {
+    static PLANE: OnceLock<FuzzedPlane> = OnceLock::new();
     PLANE.get_or_init(|| {
         let ca = issue::authority("clients", BasicConstraints::Constrained(0));
         let ca = issue::self_signed(&ca).expect("a CA can be made");
         let mut options = Options::new(Storage::Memory);
         options.client_authority = Some(Authority { certificate: ca.certificate, key: ca.key });
-        let plane = Plane::open(options);
+        let plane = FuzzedPlane::open(options);
         plane.create(CRDS, &crd());
         plane.create(WIDGETS, &widget());
         plane.create(MAPS, &map());
@@ -59,7 +59,7 @@ pub fn works() {
     }
 }
 
-impl Plane {
+impl FuzzedPlane {
     pub(crate) fn open(options: Options) -> Self {
         // One thread: its stack is as large as the main thread's, which the fuzzer is started with as small as that of a
         // worker of the product.

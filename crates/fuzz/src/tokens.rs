@@ -10,7 +10,7 @@ use capstan_pki::pem;
 use http::Request;
 use serde_json::{Value, json};
 
-use crate::server::Plane;
+use crate::server::FuzzedPlane;
 
 const REVIEWS: &str = "/apis/authentication.k8s.io/v1/tokenreviews";
 const ACCOUNTS: &str = "/api/v1/namespaces/default/serviceaccounts";
@@ -20,7 +20,7 @@ const UID: &str = "{uid}";
 
 /// The server, whose signing key is known.
 struct Issuer {
-    plane: Plane,
+    plane: FuzzedPlane,
     key: EcdsaKeyPair,
     uid: String,
 }
@@ -35,7 +35,7 @@ fn issuer() -> &'static Issuer {
         let folder = tempfile::tempdir().expect("a temporary folder can be made").keep();
         let file = folder.join("service-account.key");
         std::fs::write(file, pem::encode("PRIVATE KEY", encoded.as_ref())).expect("the key can be stored");
-        let plane = Plane::open(Options::new(Storage::Folder(folder)));
+        let plane = FuzzedPlane::open(Options::new(Storage::Folder(folder)));
         let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "fuzz"}});
         let uid = plane.create(ACCOUNTS, &account)["metadata"]["uid"].as_str().expect("a UID").to_owned();
         Issuer { plane, key, uid }

@@ -1,4 +1,4 @@
-//! What every controller here is given, and how all of them are run.
+//! The inputs that all infrastructure controllers share, and the function that runs all of them.
 
 use capstan_api::infrastructure::Host;
 use futures::future::BoxFuture;
@@ -41,10 +41,10 @@ pub struct Infrastructure {
     pub(crate) simulated_at: String,
     /// Objects of other providers, found by the contract.
     pub(crate) externals: Externals,
-    /// What makes machines, where something does.
+    /// Creates machines for pools, if configured.
     pub(crate) provisioner: Option<Arc<dyn Provisioner>>,
     clock: Clock,
-    /// Under which name it writes and makes events.
+    /// Field manager and source of Events.
     manager: &'static str,
 }
 
@@ -108,14 +108,14 @@ impl Infrastructure {
         Self { client, caches, externals, manager, ..self.clone() }
     }
 
-    /// Makes events of what has happened to an object.
+    /// Publishes an Event for each of the news.
     pub(crate) async fn report<K>(&self, object: &K, news: impl IntoIterator<Item = News>)
     where
         K: Resource<DynamicType = ()>,
     {
         let events = Events::new(self.client.clone(), self.manager);
         for News { tone, reason, message } in news {
-            events.tell(object, tone, reason, &message, self.now()).await;
+            events.publish(object, tone, reason, &message, self.now()).await;
         }
     }
 
@@ -140,7 +140,7 @@ impl Infrastructure {
         self.scope.api(&self.client)
     }
 
-    /// One object, as it is in memory.
+    /// One object, from the cache.
     pub(crate) async fn remembered<K>(&self, namespace: &str, name: &str) -> Result<Option<Arc<K>>>
     where
         K: Cached + Resource<DynamicType = (), Scope = NamespaceResourceScope>,
@@ -155,20 +155,20 @@ impl Infrastructure {
         Ok(list.items.into_iter().map(Arc::new).collect())
     }
 
-    /// The same as they are in memory. Nothing is copied: there may be thousands.
+    /// The same hosts, from the cache. They are not copied, because there may be thousands.
     pub(crate) async fn remembered_hosts(&self, namespace: &str) -> Result<Vec<Arc<Host>>> {
         let mut all = self.caches.of::<Host>().in_namespace(namespace).await?;
         all.retain(|host| self.scope.is_own(host.as_ref()));
         Ok(all)
     }
 
-    /// One of them, as it is in memory.
+    /// One of these hosts, from the cache.
     pub(crate) async fn remembered_host(&self, namespace: &str, name: &str) -> Result<Option<Arc<Host>>> {
         let found = self.caches.of::<Host>().peek(namespace, name).await?;
         Ok(found.filter(|host| self.scope.is_own(host.as_ref())))
     }
 
-    /// Changes the spec of a host, if it is still the one that was read: compare and swap.
+    /// Changes the spec of a host by compare and swap: fails if the host has changed since it was read.
     pub(crate) async fn swap_host(&self, host: &Host, spec: &Value, doing: &str) -> Result<Host> {
         let name = host.name_any();
         let patch = json!({"metadata": {"resourceVersion": host.resource_version()}, "spec": spec});

@@ -1,7 +1,7 @@
-//! How a host is reached: the seam between what should happen to a host and the ways to make it happen.
+//! Drivers: the interface between the controllers and the ways to reach a host.
 //!
-//! A driver keeps what it did for a claim where the host is, not here: it may be asked again by a process that
-//! knows nothing of the first question, and must then go on where it was, never begin anew.
+//! A driver stores its progress for a claim on the host, not in this process. Another process may repeat a call, and
+//! the driver must then continue, never start again.
 
 use capstan_api::core::MachineAddress;
 use capstan_api::infrastructure::{Host, HostFacts};
@@ -133,10 +133,10 @@ pub enum ResetState {
 
 /// Reaches hosts of one kind. Calls are idempotent and return soon; long operations continue in the background.
 pub trait HostDriver: Send + Sync + 'static {
-    /// Asks the host who it is.
+    /// Checks the host.
     fn facts<'a>(&'a self, host: &'a Host) -> BoxFuture<'a, Result<Reached, DriverError>>;
 
-    /// Carries bootstrap data out, once for each claim however often it is called, and says how that goes.
+    /// Executes bootstrap data, once for each claim even if it is called again, and returns the progress.
     fn bootstrap<'a>(
         &'a self,
         host: &'a Host,
@@ -144,7 +144,7 @@ pub trait HostDriver: Send + Sync + 'static {
         data: &'a BootstrapData,
     ) -> BoxFuture<'a, Result<BootstrapState, DriverError>>;
 
-    /// Tells the agent that bootstrap data has put on the host which management plane to obey. The agent decides.
+    /// Hands the agent on the host over to a management plane. The agent decides whether it follows.
     fn follow<'a>(
         &'a self,
         host: &'a Host,
@@ -155,25 +155,25 @@ pub trait HostDriver: Send + Sync + 'static {
         let kind = HostKind::of(host);
         Box::pin(async move {
             Err(DriverError::NotSupported(format!(
-                "agents on hosts of the sort {kind} cannot be told to follow"
+                "agents on hosts of the kind {kind} cannot be handed over"
             )))
         })
     }
 
-    /// Undoes all that was done under the claim, and verifies it. A host on which nothing was done is clean.
+    /// Undoes everything that was done under the claim, and verifies that. A host that was not changed is clean.
     fn reset<'a>(
         &'a self,
         host: &'a Host,
         claim_id: &'a str,
     ) -> BoxFuture<'a, Result<ResetState, DriverError>>;
 
-    /// The Host object is going for good, and no machine has it.
+    /// The Host object is being deleted, and no machine has claimed it.
     fn forget<'a>(&'a self, host: &'a Host) -> BoxFuture<'a, Result<(), DriverError>> {
         let _ = host;
         Box::pin(async { Ok(()) })
     }
 
-    /// Hosts of which another question would get another answer. A hint: it may be missed.
+    /// Hosts whose state has changed. Only a hint: a change may be missed.
     fn changes(&self) -> BoxStream<'static, HostKey> {
         futures::stream::pending().boxed()
     }
@@ -241,7 +241,7 @@ impl Drivers {
         Ok(TimeLimited { driver: driver.as_ref(), limit: self.limit })
     }
 
-    /// Changed hosts of all drivers.
+    /// Hosts whose state has changed, of all drivers.
     pub fn changes(&self) -> BoxStream<'static, HostKey> {
         futures::stream::select_all(self.by_kind.values().map(|driver| driver.changes())).boxed()
     }

@@ -1,15 +1,15 @@
 //! The infrastructure provider: HostPool, Host, HostCluster, HostMachine and HostMachineTemplate.
 //!
-//! What lives here: which host a machine gets, when it is started with the machine's bootstrap data, how it is given
-//! back, and what users are told meanwhile. A host is reached through [`HostDriver`]; which one, is said by the
-//! [`Drivers`] the controllers are given. Where a pool makes its machines, a [`Provisioner`] does.
+//! This crate decides which host a machine gets, when the host is started with the bootstrap data, and how it is
+//! released, and it reports the progress. A host is reached through a [`HostDriver`], which comes from the [`Drivers`]
+//! of the controllers. A [`Provisioner`] creates the machines of pools.
 //!
-//! What must not: how a certain sort of host is reached (that is a driver's), knowledge of what bootstrap data or
-//! plans contain, other providers.
+//! This crate must not contain ways to reach hosts (drivers do), knowledge about the content of bootstrap data or
+//! plans, or other providers.
 //!
-//! Each controller is a folder with the same files: `mod` says what it reads and writes and runs its phases, `triggers` says
-//! what wakes it, `observe` reads, `decide` and `status` are pure, `act` writes. What is too long for one of these files is
-//! in a folder of its name.
+//! Each controller is a folder with the same files: `mod` documents what it reads and writes and runs its phases,
+//! `triggers` has its events, `observe` reads, `decide` and `status` are pure, `act` writes. Long files are split into
+//! a folder of their name.
 
 mod context;
 pub mod driver;

@@ -1,5 +1,5 @@
-//! Finalizers, labels, condition types and reasons of the infrastructure provider, by kind. What all kinds share is
-//! in [`capstan_api::conditions`].
+//! Finalizers, labels, condition types and reasons of the infrastructure provider, by kind. Names that all kinds share
+//! are in [`capstan_api::conditions`].
 
 /// Label of Hosts: the HostPool that created the Host.
 pub const POOL_LABEL: &str = "capstan.dev/host-pool";
@@ -45,7 +45,7 @@ pub mod hostcluster {
     pub const FINALIZER: &str = "hostcluster.infrastructure.cluster.x-k8s.io";
     /// Condition: the control plane endpoint is known.
     pub const ENDPOINT_AVAILABLE: &str = "ControlPlaneEndpointAvailable";
-    /// Condition: `status.failureDomains` says in which failure domains a control plane machine can be placed now.
+    /// Condition: `status.failureDomains` lists in which failure domains a control plane machine can be placed now.
     pub const FAILURE_DOMAINS_KNOWN: &str = "FailureDomainsKnown";
 
     /// Reasons of conditions in the desired state. Waits have a cause of [`capstan_api::wait`].
@@ -79,7 +79,7 @@ pub mod hostmachine {
     }
 }
 
-/// Reasons of events. A wait that only the user can end is an event by itself.
+/// Reasons of Events. A wait that only the user can end has its own Event.
 pub mod events {
     /// Of a Host: it was released clean.
     pub const RELEASED: &str = "Released";

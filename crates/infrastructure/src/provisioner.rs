@@ -1,7 +1,7 @@
-//! How machines are made for a pool: the seam between a HostPool that wants machines and what can make them.
+//! Provisioners: the interface between a HostPool that needs machines and the programs that create them.
 //!
-//! Who makes machines keeps what it made where they are. It may be asked again by a process that knows nothing of the
-//! first question: a machine of that name that is there already is the machine that was asked for.
+//! A provisioner stores its progress with the machines, not in this process. Another process may repeat a call: an
+//! existing machine of the name is the requested one.
 
 use futures::future::BoxFuture;
 
@@ -46,7 +46,7 @@ pub struct ProvisionError(pub String);
 /// Creates machines on the machine that Capstan runs on. Calls are idempotent and return soon; long operations
 /// continue in the background.
 pub trait Provisioner: Send + Sync + 'static {
-    /// Sees that there is a machine of this name, that it runs, and that it lets `authorized_key` in as root.
+    /// Ensures that a machine of this name exists and runs, and that it accepts `authorized_key` for root.
     fn ensure<'a>(
         &'a self,
         pool: &'a PoolOfMachines,
@@ -54,13 +54,13 @@ pub trait Provisioner: Send + Sync + 'static {
         authorized_key: &'a str,
     ) -> BoxFuture<'a, Result<MachineState, ProvisionError>>;
 
-    /// Stops a machine and removes all there is of it. None of this name: nothing to do.
+    /// Stops a machine and deletes all its files. Succeeds if it does not exist.
     fn remove<'a>(
         &'a self,
         pool: &'a PoolOfMachines,
         name: &'a str,
     ) -> BoxFuture<'a, Result<(), ProvisionError>>;
 
-    /// The names of all machines of a pool, also of those that are being made.
+    /// The names of all machines of a pool, with those that are being created.
     fn list<'a>(&'a self, pool: &'a PoolOfMachines) -> BoxFuture<'a, Result<Vec<String>, ProvisionError>>;
 }

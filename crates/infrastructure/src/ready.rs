@@ -1,9 +1,9 @@
-//! `Ready`, summed up from what a kind says in detail. Pure.
+//! `Ready`, summarized from the other conditions of an object. Pure.
 
 use capstan_api::conditions::{Conditioned, MergeStrategy, Reasons, Summary, reasons, set, types};
 use jiff::Timestamp;
 
-/// Sets `Ready` to what the conditions of these types say together.
+/// Sets `Ready` from the conditions of these types.
 pub(crate) fn sum_up<T: Conditioned>(object: &mut T, of: &[&str], now: Timestamp) {
     let words = Reasons { issue: reasons::NOT_READY, unknown: reasons::READY_UNKNOWN, info: reasons::READY };
     let summary = Summary::over(of.iter().copied()).strategy(MergeStrategy::new().reasons(words));

@@ -1,18 +1,18 @@
-//! When to try again with a host that does not answer. Pure.
+//! The pause before the next call to a host that does not respond. Pure.
 //!
-//! A call to a host that is switched off takes seconds and one of the controller's slots. Many such hosts must leave room
-//! for the others, so those that have been silent for long are asked less often. The Host controller finds a host that
-//! is back; a watch on the Host then wakes its HostMachine at once.
+//! A call to a host that is switched off takes seconds and one of the controller's slots. Hosts that have not responded
+//! for long are called less often, so that many of them leave slots for other hosts. The Host controller finds a host
+//! that responds again; a watch on the Host then triggers its HostMachine at once.
 
 use jiff::Timestamp;
 use std::time::Duration;
 
-/// The longest time between two tries.
+/// The longest pause between two calls.
 const LONGEST: Duration = Duration::from_secs(120);
-/// Between two tries passes this part of the time that the host has been silent.
+/// The pause is this part of the time since the host stopped responding.
 const PART: u32 = 8;
 
-/// The time until the next try with a host that has been silent since `since`, at least `first`.
+/// The pause before the next call to a host that has not responded since `since`, at least `first`.
 pub(crate) fn after_silence(first: Duration, since: Option<Timestamp>, now: Timestamp) -> Duration {
     let silent =
         since.and_then(|since| Duration::try_from(now.duration_since(since)).ok()).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Which hosts a selector means. Pure.
+//! Label selectors for hosts. Pure.
 
 use capstan_api::infrastructure::Host;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;

@@ -1,5 +1,4 @@
-//! A driver whose every call ends: with an answer, or after a while with an error. A host that hangs must not hold a
-//! reconcile for ever.
+//! A driver with a timeout for each call, so that a host that hangs does not block a reconcile forever.
 
 use capstan_api::infrastructure::Host;
 use std::time::Duration;
@@ -8,7 +7,7 @@ use crate::driver::{
     BootstrapData, BootstrapState, DriverError, FollowState, HandOver, HostDriver, Reached, ResetState,
 };
 
-/// Longer than the time limits of any driver of ours together: this one is for what they forget.
+/// Longer than all timeouts of a driver together: it is for calls that a driver does not limit.
 pub(crate) const LONGEST_CALL: Duration = Duration::from_secs(240);
 
 /// A driver with a timeout for each call. The calls are those of [`HostDriver`].

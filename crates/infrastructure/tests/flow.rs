@@ -382,7 +382,7 @@ async fn a_pool_makes_machines_and_takes_them_away() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_agent_is_told_to_follow_when_its_bootstrap_data_says_so() {
+async fn an_agent_follows_when_its_bootstrap_data_says_so() {
     let yard = Yard::start(1).await;
     let secret =
         json!({"metadata": {"name": "data"}, "stringData": {"value": "x", "follow": "never asked for"}});

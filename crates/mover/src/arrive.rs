@@ -29,7 +29,7 @@ pub(crate) async fn make(
     graph: &Graph,
     mark: &Mark,
     existing: Existing,
-    tell: &(dyn Fn(MoveProgress) + Send + Sync),
+    report: &(dyn Fn(MoveProgress) + Send + Sync),
 ) -> Result<usize> {
     for namespace in namespaces(graph) {
         target.ensure_namespace(&namespace).await?;
@@ -57,7 +57,7 @@ pub(crate) async fn make(
             left += usize::from(was_there);
             arrived.put(&graph.nodes[place].object, body);
         }
-        tell(MoveProgress::Made(done, all));
+        report(MoveProgress::Made(done, all));
     }
     Ok(left)
 }

@@ -26,7 +26,7 @@ pub async fn to_folder(
     source: &MoveEndpoint,
     namespace: &str,
     folder: &Path,
-    tell: &(dyn Fn(MoveProgress) + Send + Sync),
+    report: &(dyn Fn(MoveProgress) + Send + Sync),
 ) -> Result<()> {
     let mark = Mark { from: source.identity().await?, to: FOLDER.to_owned() };
     let kinds = source.kinds().await?;
@@ -36,9 +36,9 @@ pub async fn to_folder(
     if !reasons.is_empty() {
         return Err(Error::Refused(reasons));
     }
-    tell(found(&graph));
+    report(found(&graph));
     rest(source, &graph, &mark).await?;
-    tell(MoveProgress::Paused);
+    report(MoveProgress::Paused);
     // As it is now that nobody writes to it.
     let graph = discover::graph(source, &kinds, namespace).await?;
     std::fs::DirBuilder::new()
@@ -61,9 +61,9 @@ pub async fn to_folder(
     if !missing.is_empty() {
         return Err(Error::Refused(missing));
     }
-    tell(MoveProgress::Verified(graph.moving().count()));
+    report(MoveProgress::Verified(graph.moving().count()));
     let released = release(source, &kinds, &mark).await?;
-    tell(MoveProgress::Released(released));
+    report(MoveProgress::Released(released));
     Ok(())
 }
 
@@ -71,7 +71,7 @@ pub async fn to_folder(
 pub async fn from_folder(
     target: &MoveEndpoint,
     folder: &Path,
-    tell: &(dyn Fn(MoveProgress) + Send + Sync),
+    report: &(dyn Fn(MoveProgress) + Send + Sync),
 ) -> Result<()> {
     let mark = Mark { from: FOLDER.to_owned(), to: target.identity().await? };
     let kinds = target.kinds().await?;
@@ -104,13 +104,13 @@ pub async fn from_folder(
         node.moves = true;
         node.stays = false;
     }
-    tell(found(&graph));
-    let left = make(target, &graph, &mark, Existing::Leave, tell).await?;
+    report(found(&graph));
+    let left = make(target, &graph, &mark, Existing::Leave, report).await?;
     if left > 0 {
-        tell(MoveProgress::Left(left));
+        report(MoveProgress::Left(left));
     }
     let released = release(target, &kinds, &mark).await?;
-    tell(MoveProgress::Released(released));
+    report(MoveProgress::Released(released));
     Ok(())
 }
 

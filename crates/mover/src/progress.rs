@@ -19,7 +19,7 @@ pub enum MoveProgress {
     /// These objects block the move until their provider removes an annotation.
     Blocked(Vec<String>),
     /// This number of objects does not have the condition `Paused`, and is no longer waited for.
-    Unsettled(usize),
+    NotPaused(usize),
     /// Number of objects that exist at the target, of all.
     Made(usize, usize),
     /// Number of objects that are equal at source and target.
@@ -41,7 +41,7 @@ impl fmt::Display for MoveProgress {
             Self::Resumed => f.write_str("going on with a move that was begun before"),
             Self::Paused => f.write_str("paused"),
             Self::Blocked(objects) => write!(f, "waiting until these can be moved: {}", objects.join(", ")),
-            Self::Unsettled(objects) => {
+            Self::NotPaused(objects) => {
                 write!(f, "{objects} objects do not say that they are paused (no manager there?): going on")
             }
             Self::Made(done, all) => write!(f, "made {done} of {all} objects"),

@@ -62,7 +62,7 @@ pub struct Transfer<'a> {
     /// Timeouts.
     pub waits: Waits,
     /// Called at every step.
-    pub tell: &'a (dyn Fn(MoveProgress) + Send + Sync),
+    pub report: &'a (dyn Fn(MoveProgress) + Send + Sync),
 }
 
 impl Transfer<'_> {
@@ -80,12 +80,12 @@ impl Transfer<'_> {
         let (mark, kinds, graph) = self.checked().await?;
         let is_resumed = graph.moving().any(|node| mark.is_on(&node.object.body));
         if is_resumed {
-            (self.tell)(MoveProgress::Resumed);
+            (self.report)(MoveProgress::Resumed);
         }
-        (self.tell)(found(&graph));
+        (self.report)(found(&graph));
         if graph.moving().next().is_some() {
             rest(&self.source, &graph, &mark).await?;
-            (self.tell)(MoveProgress::Paused);
+            (self.report)(MoveProgress::Paused);
             let graph = self.until_paused(&kinds, &mark).await?;
             let graph = self.copied(&kinds, graph, &mark).await?;
             self.deleted(&graph, &mark).await?;
@@ -96,7 +96,7 @@ impl Transfer<'_> {
         let kinds = self.target.kinds().await?;
         let released = release(&self.target, &kinds, &mark).await?;
         if !released.is_empty() {
-            (self.tell)(MoveProgress::Released(released));
+            (self.report)(MoveProgress::Released(released));
         }
         Ok(())
     }
@@ -145,7 +145,7 @@ impl Transfer<'_> {
             let busy = graph.moving().filter(|node| !says_paused(&node.object.body)).count();
             if blocked.is_empty() && (busy == 0 || start.elapsed() >= self.waits.paused) {
                 if busy > 0 {
-                    (self.tell)(MoveProgress::Unsettled(busy));
+                    (self.report)(MoveProgress::NotPaused(busy));
                 }
                 return Ok(graph);
             }
@@ -156,7 +156,7 @@ impl Transfer<'_> {
                 )));
             }
             if !blocked.is_empty() && blocked != reported {
-                (self.tell)(MoveProgress::Blocked(blocked.clone()));
+                (self.report)(MoveProgress::Blocked(blocked.clone()));
                 reported = blocked;
             }
             sleep(self.waits.look).await;
@@ -166,12 +166,12 @@ impl Transfer<'_> {
     /// Makes everything at the target, and compares until both sides are the same. Gives what was compared.
     async fn copied(&self, kinds: &[Arc<MovableKind>], mut graph: Graph, mark: &Mark) -> Result<Graph> {
         for _ in 0..ATTEMPTS {
-            make(&self.target, &graph, mark, Existing::Replace, self.tell).await?;
+            make(&self.target, &graph, mark, Existing::Replace, self.report).await?;
             let fresh = discover::graph(&self.source, kinds, &self.namespace).await?;
             let still = originals(&fresh, mark) == originals(&graph, mark);
             if still {
                 let compared = verify(&self.target, &fresh, mark).await?;
-                (self.tell)(MoveProgress::Verified(compared));
+                (self.report)(MoveProgress::Verified(compared));
                 return Ok(fresh);
             }
             graph = fresh;
@@ -198,7 +198,7 @@ impl Transfer<'_> {
                 .try_collect::<Vec<()>>()
                 .await?;
             done += going.len();
-            (self.tell)(MoveProgress::Deleted(done, all));
+            (self.report)(MoveProgress::Deleted(done, all));
         }
         Ok(())
     }

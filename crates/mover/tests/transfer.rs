@@ -148,8 +148,8 @@ async fn through_a_folder_and_back() {
     cluster(&a).await;
     let before = contents(&a.all().await);
     let folder = tempfile::tempdir().unwrap();
-    let tell = |_: MoveProgress| {};
-    to_folder(&MoveEndpoint::source(a.client.clone()), "default", folder.path(), &tell).await.unwrap();
+    let report = |_: MoveProgress| {};
+    to_folder(&MoveEndpoint::source(a.client.clone()), "default", folder.path(), &report).await.unwrap();
     // A backup takes nothing away, and wakes everything again.
     assert_eq!(contents(&a.all().await), before);
     let all = a.all().await;
@@ -167,7 +167,7 @@ async fn through_a_folder_and_back() {
         "{names:?}"
     );
 
-    from_folder(&MoveEndpoint::target(b.client.clone()), folder.path(), &tell).await.unwrap();
+    from_folder(&MoveEndpoint::target(b.client.clone()), folder.path(), &report).await.unwrap();
     for title in NOT_OURS {
         let (kind, name) = title.split_once('/').unwrap();
         a.of(kind).get(name).await.unwrap();
@@ -186,7 +186,7 @@ async fn a_way_through_a_folder_that_was_killed_goes_on() {
     cluster(&a).await;
     let before = contents(&a.all().await);
     let folder = tempfile::tempdir().unwrap();
-    let tell = |_: MoveProgress| {};
+    let report = |_: MoveProgress| {};
     let mut deaths = 0;
     // A backup that was interrupted is made again from the beginning, so each life is longer than the one before.
     for writes in 1.. {
@@ -195,7 +195,7 @@ async fn a_way_through_a_folder_that_was_killed_goes_on() {
             &MoveEndpoint::source(a.crashing_client(&crash_point)),
             "default",
             folder.path(),
-            &tell,
+            &report,
         )
         .await
         {
@@ -207,7 +207,8 @@ async fn a_way_through_a_folder_that_was_killed_goes_on() {
     assert_eq!(contents(&a.all().await), before);
     for _ in 0..200 {
         let crash_point = CrashPoint::new(1, true);
-        match from_folder(&MoveEndpoint::target(b.crashing_client(&crash_point)), folder.path(), &tell).await
+        match from_folder(&MoveEndpoint::target(b.crashing_client(&crash_point)), folder.path(), &report)
+            .await
         {
             Ok(()) => break,
             Err(Error::Request { .. }) => deaths += 1,

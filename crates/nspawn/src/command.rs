@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn output_and_failure_are_told_apart() {
+    fn output_and_failure_are_distinguished() {
         assert_eq!(run("sh", &["-c", "echo out"]).expect("runs"), "out\n");
         let error = run("sh", &["-c", "echo RTNETLINK answers: Operation not permitted >&2; exit 2"])
             .expect_err("fails")

@@ -51,7 +51,7 @@ mod tests {
     use rcgen::{KeyPair, PublicKeyData as _};
 
     #[test]
-    fn a_token_answers_one_request_of_one_machine() {
+    fn a_token_belongs_to_one_request_of_one_machine() {
         let key = KeyPair::generate().unwrap();
         let public_key = BASE64_STANDARD.encode(key.subject_public_key_info());
         let asked = TokenQuery { machine_id: "id", public_key: &public_key, nonce: "1" };

@@ -94,7 +94,7 @@ async fn nodes(yard: &Yard, port: u16, version: &str, count: usize) -> Vec<(Stri
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_goes_wrong_is_told_and_nothing_is_given_back_dirty() {
+async fn failures_are_reported_and_no_host_is_released_dirty() {
     let yard = Yard::start().await.unwrap();
     yard.pool(1).await.unwrap();
     let port = yard.cluster().await.unwrap();

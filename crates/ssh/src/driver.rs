@@ -115,7 +115,7 @@ impl SshDriver {
     }
 
     /// Tells the controllers when the work under a claim has ended.
-    fn tell_when_ended(&self, host: &Host, claim: &str) {
+    fn notify_when_ended(&self, host: &Host, claim: &str) {
         let key = (host.namespace().unwrap_or_default(), host.name_any());
         let (driver, host, claim) = (self.without_watch(), host.clone(), claim.to_owned());
         self.watch.begin(key, async move {
@@ -152,7 +152,7 @@ impl HostDriver for SshDriver {
             let provider_id = provider_id(&host.namespace().unwrap_or_default(), &host.name_any(), claim_id);
             let state = work.bootstrap(claim_id, &provider_id, data).await?;
             if state == BootstrapState::Running {
-                self.tell_when_ended(host, claim_id);
+                self.notify_when_ended(host, claim_id);
             }
             Ok(state)
         })
@@ -181,7 +181,7 @@ impl HostDriver for SshDriver {
             let reach = self.reach(host).await?;
             let state = self.work(&reach, Redactor::default()).reset(claim_id).await?;
             if state == ResetState::Running {
-                self.tell_when_ended(host, claim_id);
+                self.notify_when_ended(host, claim_id);
             }
             Ok(state)
         })

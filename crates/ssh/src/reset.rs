@@ -53,7 +53,7 @@ mod tests {
     use crate::script::encode;
 
     #[test]
-    fn what_is_left_is_told_by_the_agent_and_by_us() {
+    fn leftovers_are_reported_by_the_agent_and_by_the_driver() {
         let agent = encode(br#"{"clean": false, "left": ["/etc/rancher", "unit k3s.service"]}"#);
         let ours = encode(b"what the agent did\n/etc/a\n");
         let answer = Answer::of(&[("state", "dirty"), ("agent", &agent), ("left", &ours)]);

@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_is_told_from_chatter() {
+    fn output_is_distinguished_from_banners() {
         let script = Script::new("").run("say first one; say second \"$1\"; printf 'a\\nb' | text long; cat");
         let mut stdout = b"Welcome!\nfirst wrong\n".to_vec();
         stdout.extend(run(&script));

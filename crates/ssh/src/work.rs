@@ -105,7 +105,7 @@ impl Work<'_> {
 
     /// Tells the agent which management plane to obey.
     pub(crate) async fn follow(&self, claim: &str, hand_over: &HandOver) -> Result<FollowState, SshError> {
-        const DOING: &str = "telling the agent to follow";
+        const DOING: &str = "handing the agent over";
         if let Some(refused) = refuse_claim(claim) {
             return Ok(FollowState::Refused(refused.last_lines.concat()));
         }

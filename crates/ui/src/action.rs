@@ -54,7 +54,7 @@ impl Action {
         match self {
             Self::Retry => "Retry the plan",
             Self::Hold => "Hold changes back",
-            Self::Release => "Let changes go on",
+            Self::Release => "Resume changes",
             Self::Restart => "Restart in place",
             Self::Pause => "Pause the rollout",
             Self::Resume => "Resume the rollout",
@@ -66,7 +66,7 @@ impl Action {
     pub const fn consequence(self) -> &'static str {
         match self {
             Self::Retry => "The agent tries the failed step of its plan again.",
-            Self::Hold => "Capstan writes no further plan for this machine until you let changes go on.",
+            Self::Hold => "Capstan writes no further plan for this machine until you resume changes.",
             Self::Release => "Capstan writes plans for this machine again. A pending change starts now.",
             Self::Restart => {
                 "Kubernetes restarts on every machine of this object, one machine after the other. Nodes are drained first where \

@@ -254,7 +254,7 @@ pub struct Revision {
 
 /// A machine in a rollout that is in progress.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct RolloutTurn {
+pub struct RolloutMachineRow {
     /// Name of the Machine.
     pub machine: String,
     /// `failed`, `now`, `next`, `later` or `held`.
@@ -296,7 +296,7 @@ pub struct Rollout {
     /// Why it does not continue, as its controller says; empty if it does.
     pub waits: String,
     /// The machines that are not up to date, in the order of their turns.
-    pub turns: Vec<RolloutTurn>,
+    pub turns: Vec<RolloutMachineRow>,
     /// The last change of each machine, the newest first.
     pub changes: Vec<MachineChange>,
     /// Number of changes that are not listed.

@@ -11,7 +11,7 @@ use serde_json::json;
 use crate::stage::*;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_full_disk_a_power_cut_and_a_lost_host_are_told_and_survived() {
+async fn a_full_disk_a_power_cut_and_a_lost_host_are_reported_and_survived() {
     let _turn = exclusive().await;
     let yard = Yard::embedded(&["rack"]).await.unwrap();
     a_disk_fills_up(&yard, yard.machine("rack").unwrap()).await.unwrap();

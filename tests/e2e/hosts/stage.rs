@@ -18,8 +18,8 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(600);
 
 /// One case after the other: each has machines of its own, and they want all processors.
 pub(crate) async fn exclusive() -> MutexGuard<'static, ()> {
-    static TURN: Mutex<()> = Mutex::const_new(());
-    TURN.lock().await
+    static EXCLUSIVE: Mutex<()> = Mutex::const_new(());
+    EXCLUSIVE.lock().await
 }
 
 /// Puts a machine into the inventory, for the cluster of the same name as `case`.

@@ -153,7 +153,7 @@ impl<'a> Cluster<'a> {
         });
         match waited.await {
             Ok(()) => Ok(()),
-            Err(error) => Err(error.context(self.yard.tell().await)),
+            Err(error) => Err(error.context(self.yard.diagnostics().await)),
         }
     }
 
@@ -288,7 +288,7 @@ impl<'a> Cluster<'a> {
         });
         match waited.await {
             Ok(()) => Ok(()),
-            Err(error) => bail!("{error:#}\n{}", self.yard.tell().await),
+            Err(error) => bail!("{error:#}\n{}", self.yard.diagnostics().await),
         }
     }
 }

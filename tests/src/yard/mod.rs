@@ -243,7 +243,7 @@ impl Yard {
     }
 
     /// Diagnostic output for a failed test.
-    pub async fn tell(&self) -> String {
+    pub async fn diagnostics(&self) -> String {
         let mut output = String::new();
         let machines: Api<capstan_api::core::Machine> = self.api();
         for machine in machines.list(&ListParams::default()).await.into_iter().flatten() {

@@ -35,7 +35,7 @@ async fn credentials_reach_what_is_documented() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn kubectl_is_told_alike() {
+async fn kubectl_gets_the_same_answers() {
     both(async |script| kubectl::prints(script).await).await;
 }
 

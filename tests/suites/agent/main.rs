@@ -76,7 +76,7 @@ async fn everything(kubeconfig: &Path) {
     works(&stage).await;
     hostile::with_the_credential(&stage).await;
     survives(&stage).await;
-    tells_of_its_problems(&stage).await;
+    reports_its_problems(&stage).await;
     explains_and_resets(&stage).await;
 }
 
@@ -267,7 +267,7 @@ async fn survives(stage: &Stage) {
 }
 
 /// Without its journal the agent can do nothing. Its report says why, and what it said before stays.
-async fn tells_of_its_problems(stage: &Stage) {
+async fn reports_its_problems(stage: &Stage) {
     let journal = stage.at("/var/lib/capstan/journal");
     let whole = fs::read(&journal).unwrap();
     let before = stage.report().await["status"].clone();

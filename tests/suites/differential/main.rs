@@ -31,7 +31,7 @@ const SEQUENCES: usize = 150;
 /// A definition with its rules and objects takes as long as so many sequences.
 const SEQUENCES_TO_A_DEFINITION: usize = 50;
 /// How many differences are told at most.
-const TOLD: usize = 12;
+const MOST_SHOWN: usize = 12;
 
 /// Both planes, and what chooses.
 struct Trial {
@@ -76,7 +76,7 @@ impl Trial {
                 && self.planes.first_difference(kind, &sequence).await.is_some()
             {
                 differences.push(shortest(&self.planes, kind, sequence).await);
-                if differences.len() == TOLD {
+                if differences.len() == MOST_SHOWN {
                     break;
                 }
             }
@@ -115,7 +115,7 @@ async fn rules_are_judged_alike() {
     let mut differences = Vec::new();
     for number in 0..trial.sequences.div_ceil(SEQUENCES_TO_A_DEFINITION) {
         differences.extend(rules::differences(&trial.planes, &mut trial.runner, number).await);
-        if differences.len() >= TOLD {
+        if differences.len() >= MOST_SHOWN {
             break;
         }
     }
@@ -133,7 +133,7 @@ async fn definitions_are_judged_alike() {
 async fn objects_are_mutated_alike() {
     let mut trial = Trial::start().await;
     let differences = mutations::differences(&trial.planes, &mut trial.runner).await;
-    trial.conclude(&differences[..differences.len().min(TOLD)]);
+    trial.conclude(&differences[..differences.len().min(MOST_SHOWN)]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

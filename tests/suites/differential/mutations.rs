@@ -25,22 +25,22 @@ const MOST: usize = 40;
 /// Objects that each policy is tried on.
 const OBJECTS: usize = 4;
 /// The kinds that policies are about.
-const KINDS: [Kind; 2] = [
-    Kind { group: "trial.capstan.dev", resource: "widgets", path: WIDGETS, is_custom: true },
-    Kind { group: "", resource: "configmaps", path: MAPS, is_custom: false },
+const KINDS: [MutatedKind; 2] = [
+    MutatedKind { group: "trial.capstan.dev", resource: "widgets", path: WIDGETS, is_custom: true },
+    MutatedKind { group: "", resource: "configmaps", path: MAPS, is_custom: false },
 ];
 /// A real plane learns of policies and of schemas by polling.
 const DEADLINE: Duration = Duration::from_secs(60);
 
 #[derive(Clone, Copy)]
-struct Kind {
+struct MutatedKind {
     group: &'static str,
     resource: &'static str,
     path: &'static str,
     is_custom: bool,
 }
 
-impl Kind {
+impl MutatedKind {
     fn object(self, name: &str, label: &str, fields: &Value) -> Value {
         let mut object = match self.is_custom {
             true => json!({"apiVersion": "trial.capstan.dev/v1", "kind": "Widget", "spec": fields["spec"]}),
@@ -105,7 +105,7 @@ fn drawn<S: Strategy>(strategy: &S, runner: &mut TestRunner) -> S::Value {
     strategy.new_tree(runner).unwrap().current()
 }
 
-fn policy(name: &str, kind: Kind, spec: &Value) -> Value {
+fn policy(name: &str, kind: MutatedKind, spec: &Value) -> Value {
     let mut policy = json!({"metadata": {"name": name}, "spec": spec});
     policy["spec"]["matchConstraints"] = json!({
         "objectSelector": {"matchLabels": {"tried": name}},
@@ -127,7 +127,7 @@ async fn clean(planes: &Planes, name: &str) {
 }
 
 /// Waits until both planes have seen the last policy, and know the schema of a kind.
-async fn wait(planes: &Planes, kind: Kind) {
+async fn wait(planes: &Planes, kind: MutatedKind) {
     let name = format!("last-{}", kind.resource);
     let expression = "Object{metadata: Object.metadata{annotations: {'last': 'seen'}}}";
     let spec = json!({
@@ -345,7 +345,7 @@ fn fields() -> impl Strategy<Value = Value> {
 }
 
 /// The spec of a policy for a kind, without its constraints.
-fn spec(kind: Kind) -> BoxedStrategy<Value> {
+fn spec(kind: MutatedKind) -> BoxedStrategy<Value> {
     let mutations = prop::collection::vec(prop_oneof![3 => apply(kind), 2 => patch(kind)], 1..3);
     let conditions = prop::option::weighted(
         0.2,
@@ -398,7 +398,7 @@ fn either(strategies: Vec<BoxedStrategy<String>>) -> BoxedStrategy<String> {
     prop::strategy::Union::new(strategies).boxed()
 }
 
-fn integer(kind: Kind) -> BoxedStrategy<String> {
+fn integer(kind: MutatedKind) -> BoxedStrategy<String> {
     let leaves: &[&str] = match kind.is_custom {
         true => &["0", "3", "-1", "object.spec.size", "size(object.spec.tags)", "oldObject.spec.size"],
         false => &["0", "3", "int(object.data.size)", "size(object.data)", "size(object.data.title)"],
@@ -407,7 +407,7 @@ fn integer(kind: Kind) -> BoxedStrategy<String> {
     either(vec![leaf.clone(), leaf.clone(), form("(<> + <>)", vec![leaf.clone(), leaf])])
 }
 
-fn text(kind: Kind) -> BoxedStrategy<String> {
+fn text(kind: MutatedKind) -> BoxedStrategy<String> {
     let leaves: &[&str] = match kind.is_custom {
         true => &[
             "'a'",
@@ -430,16 +430,16 @@ fn text(kind: Kind) -> BoxedStrategy<String> {
     ])
 }
 
-fn either_integer(kind: Kind) -> BoxedStrategy<String> {
+fn either_integer(kind: MutatedKind) -> BoxedStrategy<String> {
     either(vec![integer(kind), one_of(&["variables.number"])])
 }
 
-fn either_text(kind: Kind) -> BoxedStrategy<String> {
+fn either_text(kind: MutatedKind) -> BoxedStrategy<String> {
     either(vec![text(kind), one_of(&["variables.text"])])
 }
 
 /// A mutation that merges.
-fn apply(kind: Kind) -> BoxedStrategy<Value> {
+fn apply(kind: MutatedKind) -> BoxedStrategy<Value> {
     let (number, word) = (|| either_integer(kind), || either_text(kind));
     let metadata = either(vec![
         form("metadata: Object.metadata{labels: {'x': <>}}", vec![word()]),
@@ -526,7 +526,7 @@ fn apply(kind: Kind) -> BoxedStrategy<Value> {
 }
 
 /// A mutation that patches.
-fn patch(kind: Kind) -> BoxedStrategy<Value> {
+fn patch(kind: MutatedKind) -> BoxedStrategy<Value> {
     let (number, word) = (|| either_integer(kind), || either_text(kind));
     let paths: &[&str] = match kind.is_custom {
         true => &[

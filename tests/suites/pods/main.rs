@@ -131,7 +131,7 @@ async fn gone(stage: &Stage) -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_loses_the_lease_ends_and_who_is_told_to_stop_lets_go_of_it() {
+async fn a_manager_that_loses_the_lease_ends_and_one_that_gets_sigterm_releases_it() {
     let stage = Stage::with(&["yard"]).await;
     stage.install().await;
     let mut first = stage.replica("infrastructure", "first").await;

@@ -10,14 +10,14 @@ pub(super) enum Color {
     Gray,
 }
 
-/// A piece of a line in one colour.
+/// A span of a line in one colour.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Piece {
+pub(super) struct ColoredText {
     pub(super) text: String,
     pub(super) color: Option<Color>,
 }
 
-pub(super) type Line = Vec<Piece>;
+pub(super) type Line = Vec<ColoredText>;
 
 /// What goes on in another line stands this far to the right of where the line began.
 const HANGING: usize = 4;
@@ -79,8 +79,8 @@ fn one_colour_each(letters: &[Letter]) -> Line {
     let mut line: Line = Vec::new();
     for (letter, color) in letters {
         match line.last_mut() {
-            Some(piece) if piece.color == *color => piece.text.push(*letter),
-            _ => line.push(Piece { text: letter.to_string(), color: *color }),
+            Some(span) if span.color == *color => span.text.push(*letter),
+            _ => line.push(ColoredText { text: letter.to_string(), color: *color }),
         }
     }
     line
@@ -90,19 +90,19 @@ fn one_colour_each(letters: &[Letter]) -> Line {
 mod tests {
     use super::*;
 
-    fn piece(text: &str, color: Option<Color>) -> Piece {
-        Piece { text: text.to_owned(), color }
+    fn span(text: &str, color: Option<Color>) -> ColoredText {
+        ColoredText { text: text.to_owned(), color }
     }
 
     #[test]
-    fn colours_become_pieces_and_nothing_else_steers() {
+    fn colours_become_spans_and_no_other_control_character_has_an_effect() {
         let line = lines("a \x1b[31mred\x1b[0m\x07 b\x1b[2J\n", 80);
-        assert_eq!(line, [[piece("a ", None), piece("red", Some(Color::Red)), piece(" b", None)]]);
+        assert_eq!(line, [[span("a ", None), span("red", Some(Color::Red)), span(" b", None)]]);
     }
 
     #[test]
     fn long_lines_go_on_under_their_beginning() {
-        let plain = |line: &Line| line.iter().map(|piece| piece.text.as_str()).collect::<String>();
+        let plain = |line: &Line| line.iter().map(|span| span.text.as_str()).collect::<String>();
         let wrapped: Vec<String> = lines("  one two three four", 12).iter().map(plain).collect();
         assert_eq!(wrapped, ["  one two", "      three", "      four"]);
         let wrapped: Vec<String> = lines("unbreakable", 4).iter().map(plain).collect();

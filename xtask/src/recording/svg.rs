@@ -122,9 +122,9 @@ fn keyframes(lasts: &[f64], total: f64) -> String {
 
 fn spans(line: &Line) -> String {
     line.iter()
-        .map(|piece| match piece.color.map(class) {
-            Some(class) => format!("<tspan class=\"{class}\">{}</tspan>", escaped(&piece.text)),
-            None => escaped(&piece.text),
+        .map(|span| match span.color.map(class) {
+            Some(class) => format!("<tspan class=\"{class}\">{}</tspan>", escaped(&span.text)),
+            None => escaped(&span.text),
         })
         .collect()
 }

@@ -148,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tokens_are_told_apart_and_lines_are_counted() {
+    fn kinds_of_tokens_are_distinguished_and_lines_are_counted() {
         let source =
             "a /* \" /* x */ */ 'b' '\\u{1f}' 'c: b\"d\" r##\"e\"#f\"##\n//// no\n/// g\n\"h\\\"\ni\" 1.5é";
         let found: Vec<(usize, String)> = tokens(source)

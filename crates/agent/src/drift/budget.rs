@@ -1,7 +1,8 @@
-//! How often a unit is started, or restarted, because of drift. Pure.
+//! Limits how often a unit is started or restarted because of drift. Pure.
 //!
-//! A unit that is down is started for as long as it is down, less and less often. One that runs is restarted a few times
-//! only: each restart costs what it runs, and something that changes its files again and again must not restart it for ever.
+//! A unit that is down is started again with growing pauses, without a limit. A running unit is restarted a few times
+//! only: each restart interrupts its work, and a program that changes its files again and again must not restart it
+//! forever.
 
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -10,30 +11,30 @@ use serde::{Deserialize, Serialize};
 const FIRST_PAUSE: SignedDuration = SignedDuration::from_mins(1);
 /// The longest pause.
 const LONGEST_PAUSE: SignedDuration = SignedDuration::from_hours(1);
-/// A unit that needed no repair for so long is as good as new.
+/// A unit that needed no repair for this time has its full budget again.
 const FORGOTTEN: SignedDuration = SignedDuration::from_hours(6);
 
-/// How often a running unit is restarted in a row.
+/// Consecutive restarts of a running unit.
 pub const MOST_RESTARTS: u32 = 3;
 
-/// The last repair of a unit, with those before it.
+/// The last repair of a unit, and the number of consecutive ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Repair {
-    /// Which one it was in a row, from 1.
+    /// The number of this repair in a row, from 1.
     pub number: u32,
-    /// When.
+    /// The time of the repair.
     pub at: Timestamp,
 }
 
 /// Whether a unit may be repaired now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Allowance {
-    /// It may; it is the repair with this number.
+    /// Yes; the repair has this number.
     Now(u32),
     /// Not before this time.
     Later(Timestamp),
-    /// It was repaired often enough.
+    /// The budget is used up.
     Never,
 }
 

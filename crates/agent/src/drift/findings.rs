@@ -1,4 +1,4 @@
-//! What is told of drift: for each step what was found last, and what came of it. Bounded.
+//! The drift in a report: the last finding of each step, and the result of its repair. Bounded.
 
 use capstan_plan::{Drift, MachinePlan, StepName, limits};
 use jiff::Timestamp;
@@ -9,36 +9,36 @@ const FIRST_PAUSE: Duration = Duration::from_mins(5);
 /// The longest pause.
 const LONGEST_PAUSE: Duration = Duration::from_hours(1);
 
-/// What was found, the newest first.
+/// The findings, newest first.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Findings(Vec<Finding>);
 
 #[derive(Clone, Debug)]
 struct Finding {
     drift: Drift,
-    /// Repairs that failed, in a row.
+    /// Failed repairs in a row.
     failed: u32,
-    /// When it may be repaired again.
+    /// Time of the next repair.
     not_before: Duration,
 }
 
 impl Findings {
-    /// What is told.
+    /// The items for the report.
     pub(crate) fn reported(&self) -> Vec<Drift> {
         self.0.iter().map(|finding| finding.drift.clone()).collect()
     }
 
-    /// Whether something is not as it should be.
+    /// Whether any finding is not repaired.
     pub(crate) fn are_open(&self) -> bool {
         self.0.iter().any(|finding| finding.drift.repaired.is_none())
     }
 
-    /// Whether something of this step is not as it should be.
+    /// Whether a finding of this step is not repaired.
     pub(crate) fn is_open(&self, step: &StepName) -> bool {
         self.0.iter().any(|finding| finding.drift.step == *step && finding.drift.repaired.is_none())
     }
 
-    /// Something was found. The same once more is no news.
+    /// Records a finding. The same finding again changes nothing.
     pub(crate) fn found(&mut self, step: &StepName, what: &str, now: Timestamp) {
         let known = self.0.iter().position(|finding| finding.drift.step == *step);
         let mut times = 1;
@@ -65,7 +65,7 @@ impl Findings {
         }
     }
 
-    /// What was found there is as it should be again.
+    /// Records that the finding of a step is repaired.
     pub(crate) fn repaired(&mut self, step: &StepName, now: Timestamp) {
         if let Some(finding) = self.open(step) {
             finding.drift.repaired = Some(now);
@@ -73,14 +73,14 @@ impl Findings {
         }
     }
 
-    /// Why it is not, or not yet.
+    /// Records why a finding is not repaired yet.
     pub(crate) fn explain(&mut self, step: &StepName, message: String) {
         if let Some(finding) = self.open(step) {
             finding.drift.message = Some(message);
         }
     }
 
-    /// A repair has failed.
+    /// Records a failed repair.
     pub(crate) fn failed(&mut self, step: &StepName, message: String, elapsed: Duration) {
         if let Some(finding) = self.open(step) {
             finding.drift.message = Some(message);
@@ -96,7 +96,7 @@ impl Findings {
         known.is_none_or(|finding| finding.not_before <= elapsed)
     }
 
-    /// What is not in this plan is of no interest any more.
+    /// Removes findings of steps that are not in this plan.
     pub(crate) fn keep(&mut self, plan: &MachinePlan) {
         self.0.retain(|finding| plan.steps.iter().any(|step| step.name == finding.drift.step));
     }
@@ -126,21 +126,21 @@ mod tests {
         findings.failed(&name("a"), "no room".to_owned(), Duration::ZERO);
         assert!(findings.are_open() && !findings.is_due(&name("a"), FIRST_PAUSE / 2));
         assert!(findings.is_due(&name("a"), FIRST_PAUSE));
-        let told = findings.reported();
-        assert_eq!((told[0].found.as_str(), told[0].since, told[0].times), ("changed", at(1), 1));
+        let reported = findings.reported();
+        assert_eq!((reported[0].found.as_str(), reported[0].since, reported[0].times), ("changed", at(1), 1));
         findings.repaired(&name("a"), at(3));
         assert!(!findings.are_open());
         findings.found(&name("a"), "missing", at(4));
-        let told = findings.reported();
-        assert_eq!((told.len(), told[0].times, told[0].repaired), (1, 2, None));
+        let reported = findings.reported();
+        assert_eq!((reported.len(), reported[0].times, reported[0].repaired), (1, 2, None));
 
         findings.found(&name("b"), "missing", at(5));
         findings.repaired(&name("b"), at(6));
         for step in 0..limits::DRIFT_ITEMS {
             findings.found(&name(&format!("s{step}")), "missing", at(7));
         }
-        let told = findings.reported();
-        assert_eq!(told.len(), limits::DRIFT_ITEMS);
-        assert!(told.iter().all(|drift| drift.step != name("b")), "it was repaired");
+        let reported = findings.reported();
+        assert_eq!(reported.len(), limits::DRIFT_ITEMS);
+        assert!(reported.iter().all(|drift| drift.step != name("b")), "it was repaired");
     }
 }

@@ -1,13 +1,13 @@
-//! Drift: something that a step has put on the machine is not there any more, or is another. Pure.
+//! Drift: something that a step has created on the machine is missing or has changed. Pure.
 //!
 //! | file | what |
 //! |---|---|
-//! | here | what was seen of the steps of the current plan |
-//! | [`findings`] | what is told of it |
-//! | [`budget`] | how often a unit is started or restarted for it |
-//! | [`reads`] | which units run what a step has put there |
+//! | this file | results of checks of the current plan's steps |
+//! | [`findings`] | the drift in a report |
+//! | [`budget`] | limits of starts and restarts of a unit |
+//! | [`reads`] | which units use what a step has created |
 //!
-//! Nothing in here is written down, except for the starts of units: after a restart of the agent the machine is looked at again.
+//! None of this is stored, except the starts of units: after a restart of the agent the machine is checked again.
 
 mod budget;
 mod findings;
@@ -20,16 +20,16 @@ pub use reads::is_read_by;
 use capstan_plan::{PlanId, StepName};
 use std::collections::BTreeMap;
 
-/// What was seen of a step that has succeeded before with its inputs.
+/// The result of the check of a step that has succeeded before with its inputs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sight {
-    /// What it has put on the machine is there, or is to be left as it is.
+    /// Its effect exists, or is only to be reported.
     AsMade,
     /// It must be done again.
     Drifted,
 }
 
-/// What was seen of the steps of one plan since the agent was started.
+/// The results of checks of one plan's steps since the agent was started.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sights {
     plan: Option<PlanId>,
@@ -37,12 +37,12 @@ pub struct Sights {
 }
 
 impl Sights {
-    /// What was seen of a step of this plan; none if it was not looked at.
+    /// The result of the check of a step of this plan; `None` if it was not checked.
     pub fn of(&self, plan: PlanId, step: &StepName) -> Option<Sight> {
         self.seen.get(step).copied().filter(|_| self.plan == Some(plan))
     }
 
-    /// A step of this plan was looked at. What was seen in other plans is forgotten.
+    /// Records the result of a check of this plan. Results of other plans are removed.
     pub fn saw(&mut self, plan: PlanId, step: StepName, sight: Sight) {
         if self.plan != Some(plan) {
             *self = Self { plan: Some(plan), seen: BTreeMap::new() };

@@ -1,11 +1,11 @@
-//! Which units run what a step has put on the machine. Pure.
+//! Which units use what a step has created on the machine. Pure.
 
 use capstan_plan::{Action, MachinePlan};
 
-/// Whether the unit at `unit` reads what the step at `step` puts on the machine when it starts.
+/// Whether the unit at `unit` reads what the step at `step` creates when it starts.
 ///
-/// So it is if it names the step as its input, if its file names the path, and if nothing but a gate was meant to separate
-/// them: what comes between a gate and a unit is what the unit is stopped for.
+/// It does if the step is an input of the unit, if the unit file contains the path, and if only gates are between the
+/// two steps: for a step between a gate and a unit the unit is stopped.
 pub fn is_read_by(plan: &MachinePlan, step: usize, unit: usize) -> bool {
     let (Some(made), Some(Action::Unit(content))) =
         (plan.steps.get(step), plan.steps.get(unit).map(|step| &step.action))

@@ -1,4 +1,4 @@
-//! Artifacts: put there as a whole, with a note of what was there before.
+//! Installs artifacts as a whole, and records the previous state of their paths.
 
 use capstan_plan::Artifact;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::machine::{Found, Machine};
 use crate::store::Store;
 
 impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
-    /// Makes a path the artifact that the plan says it is.
+    /// Installs the artifact of a plan at its path.
     pub(super) async fn put_artifact(
         &mut self,
         artifact: &Artifact,

@@ -13,7 +13,7 @@ use crate::redact::Redactor;
 use crate::report;
 use crate::store::Store;
 
-/// What a command's guard says.
+/// The result of a command's guard.
 enum Guard {
     Done,
     NotDone,
@@ -21,7 +21,8 @@ enum Guard {
 }
 
 impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
-    /// Tries a step: asks its guard, writes down that it begins, does it, writes down what came of it.
+    /// Tries a step: runs its guard, records the beginning in the journal, carries out the step, and records the
+    /// result.
     pub(super) async fn attempt(
         &mut self,
         plan: &VerifiedPlan,
@@ -60,8 +61,8 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
         }
     }
 
-    /// Takes over a command that an earlier process of the agent has started: waits for it, and writes down what came
-    /// of it. Says whether there was one.
+    /// Takes over a command that an earlier process of the agent has started: waits for it, and records its result.
+    /// Returns whether there was one.
     pub(super) async fn take_over(
         &mut self,
         plan: &VerifiedPlan,
@@ -85,9 +86,9 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
         Ok(true)
     }
 
-    /// A command that must not be run twice began in some plan and never ended. If its guard does not say that
-    /// it is done, nobody knows whether it had its effect.
-    pub(super) async fn settle(
+    /// Resolves a command that must not run twice and that began in some plan without ending. If its guard does not
+    /// report that it is done, its result is unknown.
+    pub(super) async fn resolve_attempt(
         &mut self,
         plan: &VerifiedPlan,
         index: usize,
@@ -159,7 +160,7 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
         }
     }
 
-    /// Does what the step says. Nothing comes of it if its command was interrupted.
+    /// Carries out the step. `None` if its command was interrupted.
     async fn perform(
         &mut self,
         plan: &VerifiedPlan,
@@ -195,7 +196,7 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
         }
     }
 
-    /// The key of the command that the open attempt at this step runs.
+    /// The key of the command of the open attempt at this step.
     fn command_key(&self, plan: &VerifiedPlan, step: &Step) -> Option<CommandKey> {
         let is_command = matches!(step.action, Action::Command(_));
         let attempt = self.history().open_attempt().filter(|open| is_command && open.is_at(&step.name))?;
@@ -223,7 +224,7 @@ fn timeout(step: &Step) -> Duration {
     Duration::from_secs(step.timeout_seconds.into())
 }
 
-/// Something on the machine that failed before any command was started.
+/// A failure of the machine before any command was started.
 fn failed(error: &MachineError, before: &str) -> Outcome {
     let class = if error.is_transient() { Class::Transient } else { Class::Permanent };
     let mut outcome = Outcome::failure(class, format!("{before}{error}"));

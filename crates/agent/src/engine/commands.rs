@@ -1,4 +1,5 @@
-//! Commands that an earlier process of the agent has started: found, waited for, or ended, before anything else is done.
+//! Commands that an earlier process of the agent has started: the engine finds them, and waits for them or ends them,
+//! before anything else.
 
 use capstan_plan::{Progress, VerifiedPlan};
 use jiff::SignedDuration;
@@ -13,12 +14,12 @@ use crate::report;
 use crate::running::{CommandFate, fate};
 use crate::store::Store;
 
-/// How long to wait before a command is looked for again that could not be looked for, or ended.
+/// Pause before commands are listed again, if they could not be listed or ended.
 const AGAIN: SignedDuration = SignedDuration::from_secs(5);
 
 impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
-    /// Deals with commands that are left from an interrupted turn. Returns what came of the turn, if that was all of it.
-    pub(super) async fn settle_commands(
+    /// Deals with commands that are left from an interrupted attempt. Returns the outcome if nothing else is done in this call.
+    pub(super) async fn resolve_commands(
         &mut self,
         plan: &VerifiedPlan,
         decision: &Decision,
@@ -33,7 +34,7 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
         if !is_needed {
             return Ok(None);
         }
-        match self.settle_each(plan, on).await {
+        match self.resolve_each_command(plan, on).await {
             Ok(false) => Ok(None),
             Ok(true) => {
                 on(&report::progress(plan, self.history()));
@@ -52,8 +53,8 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
         }
     }
 
-    /// Whether something was written down, so that the next decision may be another one.
-    async fn settle_each(
+    /// Whether something was recorded, so that the next decision may differ.
+    async fn resolve_each_command(
         &mut self,
         plan: &VerifiedPlan,
         on: &mut (impl FnMut(&Progress) + Send),
@@ -73,7 +74,7 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
         Ok(false)
     }
 
-    /// Ends the commands of steps: everything they did is about to be taken back.
+    /// Ends the commands of steps before their effects are reverted.
     pub(super) async fn dismiss_steps(&self) -> Result<(), MachineError> {
         for key in self.machine.commands().await? {
             if matches!(key, CommandKey::Step { .. }) {
@@ -83,7 +84,7 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
         Ok(())
     }
 
-    /// Forgets all commands: the machine is clean.
+    /// Removes the records of all commands after a reset.
     pub(super) async fn dismiss_all(&self) -> Result<(), MachineError> {
         for key in self.machine.commands().await? {
             self.machine.dismiss(&key).await?;
@@ -91,7 +92,7 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
         Ok(())
     }
 
-    /// Runs a command that may be run twice, or takes the result of one that an earlier process has started.
+    /// Runs a command that may run twice, or takes over the one that an earlier process has started.
     pub(super) async fn run_or_resume(
         &self,
         key: &CommandKey,
@@ -104,7 +105,7 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
         }
     }
 
-    /// Forgets the stop command of a unit whose end was written down.
+    /// Removes the record of the stop command of a unit whose removal is recorded.
     pub(super) async fn forget_stop(&self, holding: &Holding) {
         if let After::Unit { name, stop: Some(stop), .. } = &holding.after {
             // What stays by mistake is removed before the next command is started.

@@ -1,4 +1,4 @@
-//! Files and folders: put there with a note of what was there before, and taken back by that note.
+//! Writes files and folders, records the previous state of their paths, and restores it.
 
 use capstan_plan::{Digest, Directory, File, MachinePath};
 
@@ -9,14 +9,14 @@ use crate::ledger::{After, Before, Holding};
 use crate::machine::{Found, Machine, MachineError, Metadata};
 use crate::store::Store;
 
-/// A file that was there before us and is larger than this is not replaced, because it could not be kept.
+/// An existing file that is larger is not replaced, because its content could not be kept.
 pub(super) const LARGEST_KEPT: u64 = 8 * 1024 * 1024;
 
-/// Who may do what with folders that a file needs and nobody named.
+/// Permissions of parent folders that a plan does not name.
 const IMPLIED_MODE: u32 = 0o755;
 
 impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
-    /// Makes a file what the plan says it is. Writes nothing if it is that already.
+    /// Writes a file of a plan, unless it is up to date.
     pub(super) async fn put_file(&mut self, file: &File) -> Result<(), StepError> {
         self.make_parents(&file.path).await?;
         let metadata = Metadata { mode: file.mode.bits(), owner: file.owner, group: file.group };
@@ -44,7 +44,7 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
         Ok(())
     }
 
-    /// Makes a folder what the plan says it is.
+    /// Creates or changes a folder of a plan.
     pub(super) async fn put_directory(&mut self, folder: &Directory) -> Result<(), StepError> {
         self.make_parents(&folder.path).await?;
         let metadata = Metadata { mode: folder.mode.bits(), owner: folder.owner, group: folder.group };
@@ -62,7 +62,7 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
         Ok(())
     }
 
-    /// Makes the folders that are missing on the way, as their neighbours are.
+    /// Creates missing parent folders, with the permissions of existing ones.
     pub(super) async fn make_parents(&mut self, path: &MachinePath) -> Result<(), StepError> {
         let mut missing = Vec::new();
         let mut above = path.parent();
@@ -96,7 +96,7 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
         Ok(())
     }
 
-    /// Writes down what is about to be put where, unless that is known.
+    /// Records the path in the journal before it is written, unless it is recorded.
     pub(super) async fn take(
         &mut self,
         path: &MachinePath,
@@ -109,7 +109,7 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
         Ok(())
     }
 
-    /// Makes a path what it was before we came, and looks whether it is.
+    /// Restores the state of a path before the agent wrote it, and verifies it.
     pub(super) async fn restore(&mut self, holding: &Holding) -> Result<(), MachineError> {
         let path = &holding.path;
         if let After::Unit { name, stop, .. } = &holding.after {
@@ -132,7 +132,7 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
         self.is_restored(holding).await
     }
 
-    /// Looks whether a path is what it was before we came.
+    /// Verifies that a path has its state before the agent wrote it.
     pub(super) async fn is_restored(&self, holding: &Holding) -> Result<(), MachineError> {
         let path = &holding.path;
         let found = self.machine.inspect(path).await?;

@@ -1,4 +1,4 @@
-//! Looks whether what a step has put on the machine is still there. Changes nothing.
+//! Checks whether what a step has created still exists. Changes nothing.
 
 use capstan_plan::{Artifact, Digest, Directory, File, MachinePath, Step, VerifiedPlan};
 use std::collections::BTreeMap;
@@ -9,17 +9,17 @@ use crate::clock::Clock;
 use crate::machine::{Found, Machine, MachineError, Metadata};
 use crate::store::Store;
 
-/// After so long a file is read again, although nothing says that it has changed. Longer for some, so that not all of them are
-/// read at once.
+/// Interval after which a file is read again although its metadata has not changed. It varies by file, so that not all
+/// files are read at once.
 const READ_AGAIN: Duration = Duration::from_hours(20);
 const READ_SPREAD: Duration = Duration::from_hours(8);
 
-/// What is not as the step has made it.
+/// A difference between the machine and a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Different {
-    /// For users.
+    /// Description for users.
     pub(super) what: String,
-    /// Whether something that reads it would find something else than the plan says.
+    /// Whether a program that reads it would find something else than the plan contains.
     pub(super) is_content: bool,
 }
 
@@ -28,7 +28,7 @@ impl Different {
         Self { what: what.into(), is_content: true }
     }
 
-    /// It could not be looked at. That says nothing about what anything has read.
+    /// The check failed. It is unknown whether a program has read anything else.
     pub(super) fn unknown(error: &MachineError) -> Self {
         Self { what: error.to_string(), is_content: false }
     }
@@ -42,7 +42,7 @@ impl Different {
     }
 }
 
-/// What was read, and what it looked like then: it need not be read again while it looks the same.
+/// What was read, and its metadata at that time: it is not read again while the metadata is the same.
 #[derive(Debug, Default)]
 pub(super) struct Known(BTreeMap<MachinePath, Sample>);
 
@@ -75,7 +75,7 @@ impl Known {
 }
 
 impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
-    /// What of a file is not as the plan says.
+    /// The difference between a file and the plan.
     pub(super) async fn look_at_file(&mut self, file: &File) -> Result<Option<Different>, MachineError> {
         let wanted = Metadata { mode: file.mode.bits(), owner: file.owner, group: file.group };
         self.look_at_content(&file.path, file.content.as_bytes(), wanted).await
@@ -145,7 +145,7 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
         Ok(None)
     }
 
-    /// Units that run what this step has put there, by the numbers of their steps.
+    /// Units that use what this step has created, by the index of their steps.
     pub(super) fn readers(plan: &VerifiedPlan, step: &Step) -> Vec<usize> {
         let steps = &plan.plan().steps;
         let Some(at) = steps.iter().position(|other| other.name == step.name) else { return Vec::new() };

@@ -1,9 +1,10 @@
-//! Carries out what was decided, one decision at a time, and writes it down before and after.
+//! Carries out decisions, one at a time, and records each in the journal before and after.
 //!
-//! A future that is dropped half-way is the same as a crash at that point: the next call goes on from what the journal
-//! says. A command that runs then goes on if the machine can supervise it, and the next call waits for it. If the journal
-//! was being written, its content is unknown, and the next call fails until it is opened again ([`Engine::into_parts`],
-//! [`Journal::open`]). A caller that only wants to look for a newer plan uses [`Engine::advance`] and drops nothing.
+//! A future that is dropped has the same effect as a crash at that point: the next call continues from the journal. If
+//! the machine supervises commands, a running command continues, and the next call waits for it. If a write of the
+//! journal was interrupted, its content is unknown, and the next call fails until it is opened again
+//! ([`Engine::into_parts`], [`Journal::open`]). A caller that only wants to check for a newer plan uses
+//! [`Engine::advance`] and drops nothing.
 
 mod artifact;
 mod attempt;
@@ -38,7 +39,7 @@ use crate::store::Store;
 #[error(transparent)]
 pub struct EngineError(#[from] JournalError);
 
-/// What goes wrong inside a step: on the machine, which makes the step fail, or in the journal, which ends all.
+/// An error inside a step: of the machine, which fails the step, or of the journal, which stops the engine.
 enum StepError {
     Machine(MachineError),
     Journal(JournalError),
@@ -76,11 +77,11 @@ pub struct Engine<M, S, C> {
     journal: Journal<S>,
     clock: C,
     protected: Vec<MachinePath>,
-    /// What was seen of steps that the current plan would skip.
+    /// Results of checks of steps that the current plan would skip.
     sights: Sights,
     known: look::Known,
     findings: Findings,
-    /// Runs of units that were started while all that they read was right.
+    /// Invocations of units that were started while all files they read were as planned.
     good_runs: BTreeMap<UnitName, String>,
     interval: Duration,
     rounds: u32,
@@ -178,8 +179,8 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
     ) -> Result<Advance, EngineError> {
         self.journal.tidy().await?;
         let decision = decide(plan, gates, self.history(), &self.sights, &self.protected, self.clock.now());
-        if let Some(turn) = self.settle_commands(plan, &decision, on).await? {
-            return Ok(turn);
+        if let Some(advance) = self.resolve_commands(plan, &decision, on).await? {
+            return Ok(advance);
         }
         match decision {
             Decision::Refuse(refusal) => {
@@ -205,7 +206,7 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
             Decision::GiveBack(path) => self.give_back(plan, &path).await?,
             Decision::Look { step } => self.look_before(plan, step).await?,
             Decision::Try { step } => self.attempt(plan, step, on).await?,
-            Decision::Settle { step, revision } => self.settle(plan, step, revision).await?,
+            Decision::ResolveAttempt { step, revision } => self.resolve_attempt(plan, step, revision).await?,
             Decision::Stop { step, reason } => {
                 let step = Some(plan.plan().steps[step].name.clone());
                 self.journal.append(Entry::Stopped { plan: plan.id(), step, reason }).await?;
@@ -264,7 +265,7 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
         Ok(self.journal.append(Entry::Finished { plan: plan.id() }).await?)
     }
 
-    /// A path that has left the plan leaves the machine.
+    /// Restores a path that is no longer in the plan.
     async fn give_back(&mut self, plan: &VerifiedPlan, path: &MachinePath) -> Result<(), EngineError> {
         let Some(holding) = self.history().ledger.holding(path).cloned() else { return Ok(()) };
         let entry = match self.restore(&holding).await {

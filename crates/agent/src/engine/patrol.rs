@@ -1,12 +1,12 @@
-//! Drift: what steps have put on the machine is looked at, made again where it is not as the plan says, and told.
+//! Drift: checks what steps have created on the machine, repairs what differs from the plan, and reports it.
 //!
-//! A plan looks at each step that it would skip ([`Engine::look_before`]); what is gone or changed is done again as a step of
-//! that plan. Between steps and at rest, [`Engine::patrol`] looks at everything that is done. It never runs beside a plan, and
-//! does nothing during a reset. It starts and restarts units only where all gates of the plan were passed, as often as
-//! [`budget`](crate::drift) allows, and does not wait for them: the next look tells what came of it.
+//! A plan checks each step that it would skip ([`Engine::look_before`]), and repeats the step if its effect is missing
+//! or changed. Between steps and at rest, [`Engine::patrol`] checks all steps that are done. It never runs beside a
+//! step, and does nothing during a reset. It starts and restarts units only if all gates of the plan were passed, as
+//! often as [`budget`](crate::drift) allows, and does not wait for them: the next check finds the result.
 //!
-//! Nothing but starts of units is written down: a repair that was cut off is seen by the next look. That a unit was started from
-//! a changed file, and must be restarted, is written down before the file is put right, because nothing shows it afterwards.
+//! Only starts of units are recorded: an interrupted repair is found by the next check. A unit that runs with a changed
+//! file and must be restarted is recorded before the file is repaired, because nothing shows it afterwards.
 
 use capstan_plan::{Action, Drift, OnDrift, Step, Unit, VerifiedPlan};
 use std::time::Duration;
@@ -23,38 +23,38 @@ use crate::machine::{Machine, MachineError};
 use crate::redact::Redactor;
 use crate::store::Store;
 
-/// How often the machine is looked at.
+/// Interval of the checks.
 pub(super) const PATROL: Duration = Duration::from_mins(5);
 
-/// How long after its start the agent looks at the machine for the first time, if there is no plan to carry out.
+/// Pause between the start of the agent and the first check, if there is no plan to apply.
 pub(super) const AFTER_START: Duration = Duration::from_mins(1);
 
-/// How soon again while a plan is carried out, or something is not as it should be.
+/// Interval of the checks while a plan is being applied, or while a finding is not repaired.
 const SOON: Duration = Duration::from_secs(30);
 
-/// How long a repair may take. A newer plan waits for it; what was fetched until then is kept.
+/// Timeout of a repair, because a newer plan waits for it. A partial download is kept.
 const PATIENCE: Duration = Duration::from_mins(2);
 
-/// What is to be done about a unit.
+/// The repair of a unit.
 #[derive(Debug, Default)]
 struct UnitDrift {
-    /// For users, the worst last.
+    /// Findings for users, the most severe last.
     found: Vec<String>,
     is_file_wrong: bool,
     is_masked: bool,
     is_disabled: bool,
     needs_reload: bool,
     is_down: bool,
-    /// It runs what is not there any more, and must be restarted.
+    /// It runs with files that have changed since, and must be restarted.
     is_outdated: bool,
-    /// It is neither coming up nor going down.
-    is_settled: bool,
-    /// Its run.
+    /// It is neither starting nor stopping.
+    is_stable: bool,
+    /// Its invocation ID.
     invocation: String,
 }
 
 impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
-    /// Looks at what is done so often, on average.
+    /// Sets the average interval of the checks.
     #[must_use]
     pub fn patrolling(mut self, interval: Duration) -> Self {
         self.interval = interval;
@@ -62,7 +62,7 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
         self
     }
 
-    /// What was found changed, the newest first.
+    /// The findings, newest first.
     pub fn drift(&self) -> Vec<Drift> {
         self.findings.reported()
     }
@@ -77,12 +77,12 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
         self.patrolled + SOON.min(self.interval)
     }
 
-    /// The machine is looked at soon.
+    /// Makes the next check due soon.
     pub(super) fn patrol_soon(&mut self) {
         self.next_patrol = self.next_patrol.min(self.clock.elapsed() + SOON.min(self.interval));
     }
 
-    /// A step of this plan would be skipped because it has succeeded before with its inputs. Is what it made still there?
+    /// Checks the effect of a step that this plan would skip, because the step has succeeded before with its inputs.
     pub(super) async fn look_before(&mut self, plan: &VerifiedPlan, index: usize) -> Result<(), EngineError> {
         let step = &plan.plan().steps[index];
         let found = match self.look(plan, step).await {
@@ -95,7 +95,7 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
         Ok(())
     }
 
-    /// What was found is told, and what must be restarted for it written down.
+    /// Records a finding for the report, and in the journal which unit must be restarted for it.
     async fn note(
         &mut self,
         plan: &VerifiedPlan,
@@ -118,10 +118,11 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
         Ok(Sight::Drifted)
     }
 
-    /// Looks at everything that is done of the current plan, and puts right what is not as it should be. Returns whether there
-    /// is anything new to tell.
+    /// Checks all steps of the current plan that are done, and repairs what differs. Returns whether there is anything
+    /// new to report.
     ///
     /// # Errors
+    ///
     /// If the journal fails.
     pub async fn patrol(&mut self, plan: &VerifiedPlan) -> Result<bool, EngineError> {
         let before = self.findings.reported();
@@ -140,7 +141,7 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
         Ok(self.findings.reported() != before)
     }
 
-    /// The interval, a bit more or less, so that a fleet that was switched on together does not look together.
+    /// The interval with jitter, so that machines that were switched on together do not check together.
     fn jittered(&self, plan: &VerifiedPlan) -> Duration {
         let seed = format!("{}/{}", plan.plan().machine.machine_id, self.rounds);
         let [share, ..] = *capstan_plan::Digest::of(seed.as_bytes()).as_bytes();
@@ -158,8 +159,8 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
             Ok(found) => found,
             Err(error) => {
                 // It may be there or not: nothing is done about what is not known.
-                let told = Redactor::of(plan.plan()).text(&error.to_string());
-                self.findings.found(&step.name, &told, self.clock.now());
+                let redacted = Redactor::of(plan.plan()).text(&error.to_string());
+                self.findings.found(&step.name, &redacted, self.clock.now());
                 return Ok(());
             }
         };
@@ -178,7 +179,7 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
         self.conclude(plan, step, repaired)
     }
 
-    /// What came of a repair.
+    /// Records the result of a repair.
     fn conclude(
         &mut self,
         plan: &VerifiedPlan,
@@ -196,7 +197,7 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
         Ok(())
     }
 
-    /// What of a step is not as the plan says.
+    /// The difference between the machine and a step.
     async fn look(&mut self, plan: &VerifiedPlan, step: &Step) -> Result<Option<Different>, MachineError> {
         match &step.action {
             Action::File(file) => self.look_at_file(file).await,
@@ -245,12 +246,12 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
             drift.is_outdated = true;
             drift.found.push(format!("{name} was started with something that was changed"));
         }
-        drift.is_settled = state.is_settled();
+        drift.is_stable = state.is_stable();
         drift.invocation = state.invocation;
         Ok(drift)
     }
 
-    /// Whether it was written down that a unit is to be restarted, and it was not since.
+    /// Whether it is recorded that a unit must be restarted, and it was not restarted since.
     fn is_outdated(&self, plan: &VerifiedPlan, step: &Step, unit: &Unit, state: &State) -> bool {
         let start = self.history().units.get(&unit.name);
         !state.is_ended()
@@ -276,7 +277,7 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
         let what = drift.found.join("; ");
         if what.is_empty() {
             // One that comes up may go down again.
-            if drift.is_settled {
+            if drift.is_stable {
                 self.note(plan, step, None).await?;
                 self.trust_run(plan, step, unit, drift.invocation);
             }
@@ -296,7 +297,8 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
         }
     }
 
-    /// Puts the file of a unit right, and starts or restarts it if that may be. Returns whether all is as it should be.
+    /// Repairs the file of a unit, and starts or restarts the unit if that is allowed. Returns whether the unit is as
+    /// planned.
     async fn repair_unit(
         &mut self,
         plan: &VerifiedPlan,
@@ -310,15 +312,15 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
         }
         self.put_unit_file(unit).await?;
         if drift.is_file_wrong || drift.is_masked || drift.needs_reload {
-            self.tell_systemd(&["daemon-reload"]).await?;
+            self.order_systemd(&["daemon-reload"]).await?;
         }
         if drift.is_masked || drift.is_disabled {
-            self.tell_systemd(&["enable", "--", name]).await?;
+            self.order_systemd(&["enable", "--", name]).await?;
         }
         // That its file was changed may have made it outdated.
         let state = self.state(&unit.name).await?;
         if !state.is_down() && !self.is_outdated(plan, step, unit, &state) {
-            return Ok(state.is_settled());
+            return Ok(state.is_stable());
         }
         let order = if state.is_down() { "start" } else { "restart" };
         if !has_passed_gates(plan, self.history()) {
@@ -335,9 +337,9 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
                 let entry = Entry::Starting { unit: unit.name.clone(), inputs, instead_of, repair };
                 self.journal.append(entry).await?;
                 if state.active == "failed" {
-                    self.tell_systemd(&["reset-failed", "--", name]).await.ok();
+                    self.order_systemd(&["reset-failed", "--", name]).await.ok();
                 }
-                self.tell_systemd(&[order, "--no-block", "--", name]).await?;
+                self.order_systemd(&[order, "--no-block", "--", name]).await?;
                 format!("systemctl {order} for the {number}. time")
             }
             Allowance::Later(until) => {
@@ -353,7 +355,7 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
         Ok(false)
     }
 
-    /// What runs now was started from what the plan says, if all that the unit reads is as it should be.
+    /// The current invocation of a unit started with the planned files, if all files that it reads are as planned.
     fn trust_run(&mut self, plan: &VerifiedPlan, step: &Step, unit: &Unit, run: String) {
         let steps = &plan.plan().steps;
         let is_wrong = |other: &Step| {
@@ -365,8 +367,8 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
         }
     }
 
-    /// Writes down which units were started since something that they read was changed: those must be restarted. What was
-    /// running before reads it no more, and goes on.
+    /// Records which units were started since a file that they read was changed: those must be restarted. Units that
+    /// were started before do not read it again.
     async fn outdate(&mut self, plan: &VerifiedPlan, step: &Step) -> Result<(), EngineError> {
         for reader in Self::readers(plan, step) {
             let reader = &plan.plan().steps[reader];

@@ -1,5 +1,5 @@
-//! The accepted plan on the disk of the machine, with all that came with it, so that a machine that boots without its management
-//! plane goes on with it. It is believed no more than what comes from the plane: its signature is verified again.
+//! The accepted plan on the disk of the machine, with its Secret data, so that a machine that boots without its
+//! management plane continues with it. It is trusted no more than data from the plane: its signature is verified again.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -13,8 +13,8 @@ use crate::machine::Machine;
 use crate::store::Store;
 
 impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
-    /// Keeps the plan and what came with it, unless that is kept already. A disk that is full is no reason not to carry the plan
-    /// out; it is kept the next time.
+    /// Stores the plan and its Secret data, unless they are stored already. If the disk is full, the plan is carried
+    /// out without this copy, and the copy is written later.
     pub async fn remember(&mut self, data: &SecretData) {
         let text: BTreeMap<&String, String> =
             data.iter().map(|(key, value)| (key, STANDARD.encode(value))).collect();
@@ -25,7 +25,7 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
         }
     }
 
-    /// What was kept. None if it cannot be read: then it is as if there was nothing.
+    /// The stored data; `None` if it cannot be read.
     pub async fn recall(&mut self) -> Option<SecretData> {
         let bytes = self.journal.plan().await.ok()??;
         let text: BTreeMap<String, String> = serde_json::from_slice(&bytes).ok()?;
@@ -35,7 +35,7 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
         Some(data)
     }
 
-    /// Whether a plan would be carried out, or was.
+    /// Whether a plan would be applied, or was.
     pub fn obeys(&self, plan: &VerifiedPlan) -> bool {
         let (gates, now) = (OpenGates::none(plan.id()), self.clock.now());
         let decision = decide(plan, &gates, self.history(), &self.sights, &self.protected, now);

@@ -1,4 +1,4 @@
-//! Takes everything back that was put on the machine, and looks whether it is gone.
+//! Reverts everything that plans have done to the machine, and verifies it.
 
 use capstan_plan::{MachinePath, StepName, Undo, VerifiedPlan};
 use std::collections::{BTreeMap, BTreeSet};
@@ -39,17 +39,17 @@ impl fmt::Display for Leftover {
 }
 
 impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
-    /// Takes everything back, units before all else and then the last first; then looks at all of it again, because one thing may bring another
-    /// back. From the beginning of it until the machine is clean no plan is obeyed. After a crash it goes on; what
-    /// was undone by running something is not undone again, as what it ran may be gone by then. An undo command that
-    /// outlives the crash is waited for. Only where the machine cannot supervise it, or lost its result, it runs twice.
-    /// Commands of steps are ended first.
+    /// Reverts all effects of plans, units first and then in reverse order, and verifies all of them at the end,
+    /// because one may restore another. From the beginning of a reset until the machine is clean, no plan is accepted.
+    /// After a crash it continues: a command that was undone is not undone again, because the programs it needs may be
+    /// removed by then. An undo command that outlives the crash is waited for. It runs twice only if the machine cannot
+    /// supervise it or has lost its result. Commands of steps are ended first.
     ///
-    /// An undo command may leave data of users on purpose: it prints a line `keeps PATH` for each such path. Folders that
-    /// plans have made on the way there stay with it, and the machine counts as clean.
+    /// An undo command may keep user data on purpose: it prints a line `keeps PATH` for each such path. Parent folders
+    /// that plans have created are kept, too, and the machine counts as clean.
     ///
-    /// The plan, if it is at hand, says which values must not appear in what is told; without it, what undo
-    /// commands print is not told at all.
+    /// The plan, if it is available, contains the values that must not be reported. Without it, the output of undo
+    /// commands is not reported.
     ///
     /// # Errors
     /// If the journal fails.
@@ -119,7 +119,7 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
         Ok(Reset::Clean)
     }
 
-    /// Whether it is a folder of ours that leads to, or belongs to, what an undo command has left on purpose.
+    /// Whether it is a folder of a plan that contains, or belongs to, a path that an undo command has kept on purpose.
     fn holds_kept(&self, holding: &Holding) -> bool {
         let path = &holding.path;
         let is_here = |kept: &MachinePath| kept == path || kept.is_within(path) || path.is_within(kept);
@@ -127,7 +127,7 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
             && self.history().keeps.iter().any(is_here)
     }
 
-    /// Takes the effect of a command back. Gives the paths that the undo has left on purpose.
+    /// Runs the undo of a command. Returns the paths that it has kept on purpose.
     async fn undo(
         &self,
         step: &StepName,
@@ -155,7 +155,8 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
     }
 }
 
-/// The paths in lines `keeps PATH` that an undo has printed. What was left out of its output is not kept.
+/// The paths in lines `keeps PATH` of the output of an undo command. Lines in the omitted part of the output are
+/// ignored.
 fn keeps(ran: &Ran) -> Vec<MachinePath> {
     let mut printed = ran.stdout.head.clone();
     if ran.stdout.omitted == 0 {

@@ -1,9 +1,9 @@
-//! Units of systemd, by way of `systemctl`.
+//! Units of systemd, through `systemctl`.
 //!
-//! Whether a unit was restarted with certain inputs cannot be written down in the same moment as it is restarted. So
-//! what systemd calls its run is written down before, and another name afterwards says that it was. That holds for a
-//! start that took too long and goes on, for a crash of the agent and for a boot as well: whatever starts the unit
-//! after the note was written starts it with everything that came before it in the plan.
+//! A restart of a unit with certain inputs cannot be recorded at the same moment as it happens. So the invocation ID of
+//! the unit is recorded before, and another ID afterwards proves the restart. That also covers a start that takes too
+//! long, a crash of the agent and a boot: after the record, every start of the unit uses everything that comes before
+//! it in the plan.
 
 use capstan_plan::{Argv, Digest, MachinePath, Stop, Unit, UnitName};
 use std::time::Duration;
@@ -18,25 +18,26 @@ use crate::redact::Redactor;
 use crate::report;
 use crate::store::Store;
 
-/// How long systemd may take to stop a unit that leaves the machine. It has timeouts of its own, and ends it then.
+/// Timeout for systemd to stop a unit that is being removed. systemd has its own timeouts, after which it kills the
+/// unit.
 const STOPPING: Duration = Duration::from_secs(300);
 
-/// How long questions and orders that start nothing may take.
+/// Timeout of queries, and of orders that start nothing.
 const ASKING: Duration = Duration::from_secs(90);
 
-/// What systemd says of a unit. What it does not say is empty.
+/// The properties of a unit. Missing properties are empty.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct State {
     /// `active`, `inactive`, `failed`, `activating`, `deactivating` and others.
     pub(super) active: String,
-    /// Its run, or its last one; empty if it never ran since the machine was booted.
+    /// The invocation ID of its current or last run; empty if it has not run since the boot.
     pub(super) invocation: String,
     /// `enabled`, `disabled`, `static`, `masked` and others.
     enabled: String,
     /// `loaded`, `masked`, `not-found` and others.
     loaded: String,
     needs_reload: bool,
-    /// It runs to its end, and is inactive again when it has succeeded.
+    /// It is a oneshot unit: it becomes inactive after it has succeeded.
     ends_by_itself: bool,
 }
 
@@ -61,22 +62,22 @@ impl State {
         self.loaded == "masked" || self.enabled.starts_with("masked")
     }
 
-    /// Whether it does not come up with the machine. One without a place to be enabled at is `static`.
+    /// Whether it is not started at boot. A unit without an `[Install]` section is `static`.
     pub(super) fn is_disabled(&self) -> bool {
         matches!(self.enabled.as_str(), "disabled" | "enabled-runtime")
     }
 
-    /// Whether systemd has not read its file since it was written.
+    /// Whether its file has changed since systemd read it.
     pub(super) const fn needs_reload(&self) -> bool {
         self.needs_reload
     }
 
-    /// Whether it neither comes up nor goes down.
-    pub(super) fn is_settled(&self) -> bool {
+    /// Whether it is neither starting nor stopping.
+    pub(super) fn is_stable(&self) -> bool {
         matches!(self.active.as_str(), "active" | "reloading" | "inactive" | "failed")
     }
 
-    /// Whether it does not run, and should.
+    /// Whether it should run and does not.
     pub(super) fn is_down(&self) -> bool {
         match self.active.as_str() {
             "inactive" => !self.ends_by_itself,
@@ -84,7 +85,7 @@ impl State {
         }
     }
 
-    /// Whether nothing of it runs.
+    /// Whether none of its processes runs.
     pub(super) fn is_ended(&self) -> bool {
         matches!(self.active.as_str(), "inactive" | "failed" | "")
     }
@@ -98,7 +99,7 @@ fn systemctl(words: &[&str]) -> Argv {
 }
 
 impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
-    /// Makes a unit run with these inputs.
+    /// Ensures that a unit runs with these inputs.
     pub(super) async fn run_unit(
         &mut self,
         unit: &Unit,
@@ -148,7 +149,7 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
         Ok(report::outcome(&ran, redactor))
     }
 
-    /// Takes away the link by which somebody has kept systemd from reading the file of a unit of ours.
+    /// Removes the mask (a link to `/dev/null`) of a unit of the plan.
     pub(super) async fn unmask(&self, name: &UnitName) -> Result<(), MachineError> {
         let path = Unit::path_of(name);
         let is_ours = self.history().ledger.holding(&path).is_some();
@@ -182,7 +183,7 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
         Ok(())
     }
 
-    /// Stops a unit for good, with all it leaves behind.
+    /// Stops and disables a unit, and ends the processes that it leaves behind.
     pub(super) async fn end_unit(
         &self,
         name: &UnitName,
@@ -207,7 +208,7 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
         Ok(())
     }
 
-    /// Makes systemd notice that the file of a unit is gone.
+    /// Makes systemd notice that the file of a unit was removed.
     pub(super) async fn forget_unit(&self, name: &UnitName) -> Result<(), MachineError> {
         self.order(&["daemon-reload"], ASKING).await?;
         // Says no if it knows no such unit, which is what we want.
@@ -215,7 +216,7 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
         Ok(())
     }
 
-    /// Looks whether nothing of a unit runs.
+    /// Verifies that no process of a unit runs.
     pub(super) async fn is_ended(&self, name: &UnitName, path: &MachinePath) -> Result<(), MachineError> {
         let state = self.state(name).await?;
         if state.is_ended() {
@@ -238,12 +239,12 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
         self.machine.run(Invocation { argv: &systemctl(words), env: &[], timeout, key: None }).await
     }
 
-    /// Tells systemd something that starts nothing, or that it does not wait for.
-    pub(super) async fn tell_systemd(&self, words: &[&str]) -> Result<(), MachineError> {
+    /// Runs a systemctl command that starts nothing, or that does not wait for the start.
+    pub(super) async fn order_systemd(&self, words: &[&str]) -> Result<(), MachineError> {
         self.order(words, ASKING).await.map(drop)
     }
 
-    /// The same, where anything but success is an error.
+    /// Runs a systemctl command. Any exit code except 0 is an error.
     async fn order(&self, words: &[&str], timeout: Duration) -> Result<Ran, MachineError> {
         let ran = self.systemctl(words, timeout).await?;
         if ran.exit == Exit::Code(0) {
@@ -252,7 +253,7 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
         Err(unwilling(words[0], format!("systemctl {} {}", words[0], report::ending(ran.exit))))
     }
 
-    /// systemctl says little; what the unit printed says more.
+    /// The error of systemctl with the last lines of the unit's journal, which say more.
     async fn why_not_started(
         &self,
         name: &UnitName,
@@ -276,7 +277,7 @@ fn refused(order: &str, ran: &Ran, redactor: &Redactor) -> Outcome {
     outcome
 }
 
-/// It may pass: who asks again does it again.
+/// Whether a retry may succeed, because a new call does the same work again.
 fn unwilling(what: &str, why: String) -> MachineError {
     MachineError::io(format!("{what} the unit"), std::io::Error::other(why))
 }

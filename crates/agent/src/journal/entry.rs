@@ -14,89 +14,89 @@ use crate::ledger::Holding;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum Entry {
-    /// The sum of all earlier lines.
+    /// The summary of all earlier lines.
     Snapshot(Box<History>),
     /// A plan was accepted.
     Accepted {
-        /// Which.
+        /// The plan.
         plan: PlanId,
-        /// For whom.
+        /// The machine of the plan.
         machine: MachineIdentity,
-        /// By whom.
+        /// The manager that signed it.
         epoch: Epoch,
     },
     /// The machine follows another manager: plans of earlier epochs are rejected.
     Follows {
-        /// Which.
+        /// The manager.
         epoch: Epoch,
     },
-    /// The key that verified plans is followed by another one, and is no longer trusted.
+    /// The plan key is replaced by a successor, and no longer trusted.
     Trusts {
-        /// Which one is trusted from now on.
+        /// The key that is trusted from now on.
         key: PublicKey,
     },
     /// A step is about to be tried. Written before it.
     Began {
-        /// Which step.
+        /// The step.
         step: StepName,
         /// The digest of its inputs.
         inputs: Digest,
-        /// Whether it must not be tried a second time, come what may.
+        /// Whether it must not be tried a second time.
         once: bool,
-        /// How to undo it on a reset, and how long that may take.
+        /// How to undo it on a reset, and the timeout of that.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         undo: Option<(Undo, u32)>,
-        /// When.
+        /// The time.
         at: Timestamp,
     },
     /// A step was tried. Written after it.
     Ended {
-        /// Which step.
+        /// The step.
         step: StepName,
         /// The digest of its inputs.
         inputs: Digest,
-        /// What came of it.
+        /// The result.
         outcome: Outcome,
-        /// When.
+        /// The time.
         at: Timestamp,
     },
     /// A path is about to be written. Written before it.
     Took(Holding),
     /// A path was restored. Written after it.
     Released {
-        /// Which.
+        /// The path.
         path: MachinePath,
     },
     /// A folder that is no longer in the plan was kept, because it is not empty.
     Stayed {
-        /// Which.
+        /// The folder.
         path: MachinePath,
     },
     /// A unit is about to be started or restarted. Written before it.
     Starting {
-        /// Which.
+        /// The unit.
         unit: UnitName,
         /// The digest of the inputs it is started with.
         inputs: Digest,
-        /// What systemd calls its run so far; empty if there was none. Another one says that it was started.
+        /// The invocation ID before the start; empty if there was none. Another ID proves the start.
         instead_of: String,
-        /// If drift is the reason: which repair in a row it is. Agents that do not know it pass over it.
+        /// If drift is the reason: the number of the repair in a row. Agents of earlier versions ignore it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         repair: Option<Repair>,
     },
     /// All steps of the plan are done.
     Finished {
-        /// Which plan.
+        /// The plan.
         plan: PlanId,
     },
     /// The plan has failed permanently.
     Stopped {
-        /// Which plan.
+        /// The plan.
         plan: PlanId,
-        /// The step it failed at.
+        /// The step that failed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         step: Option<StepName>,
-        /// Why.
+        /// The cause.
         reason: String,
     },
     /// A reset has begun: everything is undone, and no plan is accepted.
@@ -107,7 +107,7 @@ pub enum Entry {
         step: StepName,
         /// How it was undone.
         undo: Undo,
-        /// Paths that it has left on purpose.
+        /// Paths that it has kept on purpose.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         keeps: Vec<MachinePath>,
     },
@@ -138,7 +138,7 @@ pub struct Failure {
     pub class: Class,
     /// Whether its command was started, so that a command that runs once must not run again.
     pub ran: bool,
-    /// Whether a disk had no room: then it is tried until there is room, whatever the plan says of retries.
+    /// Whether a disk was full. Then the step is retried without a limit.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_full: bool,
     /// The message for users.

@@ -1,4 +1,4 @@
-//! The sum of the journal: what is known of this machine's plans.
+//! The state that the journal describes: the plans of this machine and their effects.
 
 use capstan_plan::{
     Digest, Epoch, MachineIdentity, MachinePath, PlanId, PublicKey, Revision, StepName, StepOutput, UnitName,
@@ -18,16 +18,16 @@ use crate::machine::CommandKey;
 pub struct History {
     /// The machine of the plans.
     pub machine: Option<MachineIdentity>,
-    /// The last epoch that was obeyed or followed. It only increases.
+    /// The last epoch that was accepted. It only increases.
     pub epoch: Epoch,
-    /// The key that verifies plans, if it is no longer the one that the machine began with.
+    /// The key that verifies plans, if it was replaced.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub plan_key: Option<PublicKey>,
     /// The current plan, or the last one.
     pub current: Option<Current>,
     /// The last plan that was applied.
     pub applied: Option<PlanId>,
-    /// The inputs with which each step has succeeded, unless it was tried with others since.
+    /// The inputs with which each step has succeeded, unless it was tried with other ones since.
     pub succeeded: BTreeMap<StepName, Digest>,
     /// The results of commands that must not run twice, by step and inputs.
     pub once: BTreeMap<StepName, BTreeMap<Digest, OnceRun>>,
@@ -49,7 +49,7 @@ pub struct Start {
     pub inputs: Digest,
     /// The invocation ID of the unit before the start. While systemd reports the same one, the unit was not started.
     pub instead_of: String,
-    /// If it was started because of drift: which repair in a row it was.
+    /// If it was started because of drift: the number of the repair in a row.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repair: Option<Repair>,
 }
@@ -80,7 +80,7 @@ pub struct Tries {
     pub failed: u32,
     /// Number of interruptions, without an open attempt.
     pub interrupted: u32,
-    /// Number of attempts for which a disk had no room. They are no failures of the step.
+    /// Number of attempts for which a disk was full. They do not count as failures of the step.
     #[serde(default)]
     pub full: u32,
     /// Whether an attempt has begun and not ended. This is never read while a step runs, so the attempt was
@@ -93,7 +93,7 @@ pub struct Tries {
 }
 
 impl Tries {
-    /// The number of the next attempt. A journal may have any numbers.
+    /// The number of the next attempt. A damaged journal may contain any number.
     fn next(&self) -> u32 {
         self.failed.saturating_add(self.interrupted).saturating_add(self.full).saturating_add(1)
     }
@@ -123,9 +123,9 @@ pub enum End {
     Applied,
     /// A step has failed permanently.
     Failed {
-        /// Which.
+        /// The step.
         step: Option<StepName>,
-        /// Why.
+        /// The cause.
         reason: String,
     },
 }
@@ -136,16 +136,16 @@ pub enum End {
 pub enum OnceRun {
     /// It began and has not ended: the result is unknown.
     Open {
-        /// In which plan.
+        /// Revision of the plan.
         revision: Revision,
     },
     /// It succeeded.
     Succeeded,
     /// It failed.
     Failed {
-        /// In which plan.
+        /// Revision of the plan.
         revision: Revision,
-        /// Why.
+        /// The cause.
         message: String,
     },
 }

@@ -1,4 +1,4 @@
-//! How the journal is written: a checksum, a space, JSON, a line end.
+//! The format of the journal: a checksum, a space, JSON, a line end.
 
 use capstan_plan::Digest;
 use serde::{Deserialize, Serialize};
@@ -17,7 +17,7 @@ struct Numbered<E> {
 pub struct JournalDamaged {
     /// The number of the line, from 1.
     pub line: usize,
-    /// What is wrong with it.
+    /// The damage.
     pub reason: String,
 }
 
@@ -56,13 +56,13 @@ pub fn decode(bytes: &[u8]) -> Result<Decoded, JournalDamaged> {
     Ok(Decoded { entries, whole })
 }
 
-/// Whether a line that cannot be read ends in one that can. Then it was not torn by a crash, as nothing is
-/// written behind a torn line: the line end before it was lost.
+/// Whether a line that cannot be read is followed by one that can. Then a crash did not tear it, because nothing is
+/// written after a torn line: the line end before it was lost.
 fn hides_a_line(line: &[u8]) -> bool {
     (1..line.len()).any(|at| line[at - 1..].get(17) == Some(&b' ') && text(&line[at..]).is_ok())
 }
 
-/// What stands behind the checksum, if that fits.
+/// The text after the checksum, if the checksum matches.
 fn text(line: &[u8]) -> Result<&str, String> {
     let text = line.strip_suffix(b"\n").and_then(|line| std::str::from_utf8(line).ok());
     let (sum, json) = text.and_then(|text| text.split_once(' ')).ok_or("it is not a checksum and a text")?;

@@ -1,7 +1,7 @@
-//! What has been done, written down before and after, and made durable each time.
+//! The journal: every action is recorded before and after, and each record is durable.
 //!
-//! Append-only lines. Their sum is the [`History`]; nothing else about a plan is remembered, so what is known
-//! after a crash is what was known before it.
+//! It consists of append-only lines. Their summary is the [`History`]; nothing else about a plan is stored, so the
+//! agent has the same state before and after a crash.
 
 mod entry;
 mod history;
@@ -16,7 +16,7 @@ use std::io;
 
 use crate::store::Store;
 
-/// Beyond this the journal is written anew as the sum of its lines.
+/// A larger journal is replaced by the summary of its lines.
 const LARGE: usize = 512 * 1024;
 
 /// Why the journal cannot be used. Then the agent must do nothing.
@@ -25,9 +25,9 @@ pub enum JournalError {
     /// The store fails.
     #[error("cannot {what} the journal: {source}")]
     Store {
-        /// What was tried.
+        /// The operation.
         what: &'static str,
-        /// What the store said.
+        /// The error of the store.
         source: io::Error,
     },
     /// The journal is damaged.
@@ -92,7 +92,7 @@ impl<S: Store> Journal<S> {
         Ok(())
     }
 
-    /// Writes the journal anew as one line if it has become large.
+    /// Replaces the journal by its summary if it has become large.
     pub(crate) async fn tidy(&mut self) -> Result<(), JournalError> {
         if self.size < LARGE {
             return Ok(());
@@ -101,7 +101,7 @@ impl<S: Store> Journal<S> {
         self.start_anew(line, 1).await
     }
 
-    /// Forgets everything: the machine is as it was before we came.
+    /// Removes everything after a reset.
     pub(crate) async fn forget(&mut self) -> Result<(), JournalError> {
         self.forget_plan().await?;
         self.start_anew(Vec::new(), 0).await?;
@@ -131,29 +131,29 @@ impl<S: Store> Journal<S> {
         self.store.kept(digest).await
     }
 
-    /// Keeps the accepted plan beside the journal, as it came.
+    /// Stores the accepted plan beside the journal, as received.
     pub(crate) async fn put_plan(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.store.put_plan(bytes).await
     }
 
-    /// The accepted plan, as it came.
+    /// The accepted plan, as received.
     pub(crate) async fn plan(&mut self) -> io::Result<Option<Vec<u8>>> {
         self.store.plan().await
     }
 
-    /// Forgets the accepted plan.
+    /// Removes the accepted plan.
     pub(crate) async fn forget_plan(&mut self) -> Result<(), JournalError> {
         self.write(async |store| store.forget_plan().await.map_err(JournalError::store("forget the plan of")))
             .await
     }
 
-    /// Forgets kept content that nothing can need any more.
+    /// Removes kept content that is no longer needed.
     pub(crate) async fn drop_surplus(&mut self) -> Result<(), JournalError> {
         let wanted = self.history.ledger.kept();
         self.write(async |store| store.keep_only(&wanted).await.map_err(JournalError::store("tidy"))).await
     }
 
-    /// After a failed write nobody knows what the disk holds; only reading it again tells.
+    /// After a failed write the content of the disk is unknown until it is read again.
     async fn write(
         &mut self,
         work: impl AsyncFnOnce(&mut S) -> Result<(), JournalError>,

@@ -1,4 +1,4 @@
-//! Which command is which: the name by which a restarted agent finds the command that an earlier process started.
+//! Keys of commands: a restarted agent uses them to find the commands that an earlier process has started.
 
 use capstan_plan::{Digest, PlanId, StepName, Stop, Undo, UnitName};
 use serde::{Deserialize, Serialize};
@@ -69,12 +69,12 @@ impl fmt::Display for CommandKey {
     }
 }
 
-/// What is known of a command that an earlier process of the agent started.
+/// The state of a command that an earlier process of the agent has started.
 #[derive(Debug)]
 pub enum Resumed {
-    /// Nothing: it was never started, or ended before its result was recorded. It does not run.
+    /// It was never started, or ended before its result was recorded. It does not run.
     Nothing,
-    /// It has ended, and this is its result.
+    /// It has ended, with this result.
     Ended(Ran),
     /// It could not be started.
     NotStarted(MachineError),

@@ -1,4 +1,4 @@
-//! What can go wrong on a machine, and whether it may pass.
+//! Errors of operations on the machine, and whether a retry may succeed.
 
 use capstan_plan::MachinePath;
 use std::io;
@@ -12,11 +12,11 @@ pub enum MachineError {
     /// The path is of another type than expected.
     #[error("{path} is {found}, not {wanted}")]
     WrongKind {
-        /// Where.
+        /// The path.
         path: MachinePath,
-        /// What there is.
+        /// The type that was found.
         found: &'static str,
-        /// What there should be.
+        /// The type that was expected.
         wanted: &'static str,
     },
     /// A folder is not empty.
@@ -25,21 +25,21 @@ pub enum MachineError {
     /// A file is too large to be read.
     #[error("{path} has {size} bytes, and {most} is the most")]
     TooLarge {
-        /// Where.
+        /// The path.
         path: MachinePath,
-        /// How large it is.
+        /// Its size.
         size: u64,
-        /// How large it may be.
+        /// The largest allowed size.
         most: u64,
     },
     /// No source provides the artifact.
     #[error("cannot fetch it: {reasons}")]
     NotFetched {
-        /// What each source said.
+        /// The error of each source.
         reasons: String,
-        /// Whether one of them may yet give it.
+        /// Whether a retry may succeed for one of them.
         transient: bool,
-        /// Whether the disk of the machine has no room for it.
+        /// Whether the disk of the machine was full.
         is_full: bool,
     },
     /// An archive is rejected.
@@ -51,14 +51,14 @@ pub enum MachineError {
     /// The operating system returns an error.
     #[error("cannot {what}: {source}{}", remedy(source))]
     Io {
-        /// What was tried.
+        /// The operation.
         what: String,
-        /// What it said.
+        /// The error.
         source: io::Error,
     },
 }
 
-/// What to do about it, where a person can do something.
+/// The remedy, if a person can do something.
 pub(crate) fn remedy(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::StorageFull => "; make room on that disk, it is tried again",
@@ -68,7 +68,7 @@ pub(crate) fn remedy(error: &io::Error) -> &'static str {
     }
 }
 
-/// Whether a disk has no room, or a quota no more.
+/// Whether the error is a full disk or an exhausted quota.
 pub(crate) fn is_full(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
@@ -79,7 +79,7 @@ impl MachineError {
         Self::Io { what: what.into(), source: source.into() }
     }
 
-    /// Whether a disk has no room. Then there is nothing wrong with the step, and it is tried until there is room.
+    /// Whether a disk is full. Then the step has not failed, and is retried until there is room.
     pub fn is_full(&self) -> bool {
         match self {
             Self::Io { source, .. } => is_full(source),
@@ -88,7 +88,7 @@ impl MachineError {
         }
     }
 
-    /// Whether a retry may succeed: after a full disk it may, with a missing program it does not.
+    /// Whether a retry may succeed: yes after a full disk, no if a program is missing.
     pub fn is_transient(&self) -> bool {
         use io::ErrorKind as K;
         match self {

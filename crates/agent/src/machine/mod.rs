@@ -1,8 +1,8 @@
-//! The operating system as the engine sees it.
+//! The operating system, as the engine uses it.
 //!
-//! Small on purpose: a simulated machine implements thirteen functions and gets the whole engine. The three for commands
-//! that outlive the agent have defaults, for machines whose commands end with it, and so has the one that saves reading. The rules an implementation must keep
-//! stand beside each; the engine's crash safety rests on them.
+//! The trait is small, so that a simulated machine has to implement only thirteen functions. The functions for commands
+//! that outlive the agent, and the one that avoids reads, have defaults. The rules for an implementation are documented
+//! at each function; the crash safety of the engine depends on them.
 
 mod command;
 mod error;
@@ -21,19 +21,19 @@ use std::time::Duration;
 
 /// The operating system of a machine: files, units and processes.
 pub trait Machine: Send + Sync {
-    /// What is at a path. Follows no symbolic link: one on the way is an error, one at the path itself is
-    /// [`Found::Other`]. Where a folder on the way is missing, there is nothing.
+    /// The state of a path. Does not follow symbolic links: one in a parent is an error, one at the path itself is
+    /// [`Found::Other`]. If a parent folder is missing, the path does not exist.
     fn inspect(&self, path: &MachinePath) -> impl Future<Output = Result<Found, MachineError>> + Send;
 
-    /// What is in a regular file, if it is no larger than `most`.
+    /// The content of a regular file, if it is not larger than `most`.
     fn read(
         &self,
         path: &MachinePath,
         most: u64,
     ) -> impl Future<Output = Result<Vec<u8>, MachineError>> + Send;
 
-    /// Puts a regular file there, in place of one that is. Whole and at once: whoever looks, also after a crash,
-    /// sees the old file or the new one with its owner and mode. Durable when it returns.
+    /// Writes a regular file, or replaces one, atomically: a reader, also after a crash, finds the old file or the new
+    /// one with its owner and mode. Durable when it returns.
     fn write(
         &self,
         path: &MachinePath,
@@ -41,86 +41,86 @@ pub trait Machine: Send + Sync {
         metadata: Metadata,
     ) -> impl Future<Output = Result<(), MachineError>> + Send;
 
-    /// Puts a folder there, or gives the one that is there this owner and mode. The folder above must exist.
-    /// Durable when it returns.
+    /// Creates a folder, or sets owner and mode of an existing one. The parent folder must exist. Durable when it
+    /// returns.
     fn make_directory(
         &self,
         path: &MachinePath,
         metadata: Metadata,
     ) -> impl Future<Output = Result<(), MachineError>> + Send;
 
-    /// Removes a regular file and nothing else. It is no error if there is none. Durable when it returns.
+    /// Removes a regular file and nothing else. Succeeds if it does not exist. Durable when it returns.
     fn remove_file(&self, path: &MachinePath) -> impl Future<Output = Result<(), MachineError>> + Send;
 
-    /// Removes an empty folder and nothing else. It is no error if there is none; one that is not empty is
+    /// Removes an empty folder and nothing else. Succeeds if it does not exist; if it is not empty, the error is
     /// [`MachineError::NotEmpty`]. Durable when it returns.
     fn remove_directory(&self, path: &MachinePath) -> impl Future<Output = Result<(), MachineError>> + Send;
 
-    /// Puts an artifact in its place, where there is nothing or an artifact of the same sort. Fetches it first,
-    /// unless it was fetched before. Whole and at once: whoever looks, also after a crash, sees what was there before
-    /// or the whole artifact with its owners and modes. Durable when it returns. An archive that leads out of its
-    /// folder, or holds anything but files, folders and links, is an error.
+    /// Installs an artifact at a path that does not exist or has an artifact of the same type. Downloads it first, if
+    /// necessary. Atomic: a reader, also after a crash, finds the previous state or the whole artifact with its owners
+    /// and modes. Durable when it returns. An archive with paths outside of its folder, or with anything but files,
+    /// folders and links, is an error.
     fn install(
         &self,
         artifact: &Artifact,
         timeout: Duration,
     ) -> impl Future<Output = Result<(), MachineError>> + Send;
 
-    /// Whether an artifact is in its place as [`install`](Self::install) has put it, by its content. None if that cannot be
-    /// found out, because what it was unpacked from is not at hand. Writes and fetches nothing.
+    /// Whether an artifact at a path is as [`install`](Self::install) has installed it, compared by content. `None` if
+    /// that is unknown, because the downloaded archive is not available. Writes and downloads nothing.
     fn is_installed(
         &self,
         artifact: &Artifact,
     ) -> impl Future<Output = Result<Option<bool>, MachineError>> + Send;
 
-    /// What changes when the file at a path is changed, or anything in the folder there: found out without reading content.
-    /// None if there is no such thing; then the content is read whenever it is looked at.
+    /// A stamp that changes when the file at a path, or anything in the folder there, changes; computed without reading
+    /// content. `None` if the machine has no such stamp; then the content is read for every check.
     fn stamp(&self, _: &MachinePath) -> impl Future<Output = Result<Option<Digest>, MachineError>> + Send {
         async { Ok(None) }
     }
 
-    /// Removes a folder with everything in it, following no link. It is no error if there is none. After a crash
-    /// some of it may be left. Durable when it returns.
+    /// Removes a folder with its content, without following links. Succeeds if it does not exist. After a crash a part
+    /// of it may be left. Durable when it returns.
     fn remove_tree(&self, path: &MachinePath) -> impl Future<Output = Result<(), MachineError>> + Send;
 
-    /// Forgets what was fetched, but these.
+    /// Removes all downloaded artifacts except these.
     fn keep_fetched(
         &self,
         digests: &BTreeSet<Digest>,
     ) -> impl Future<Output = Result<(), MachineError>> + Send;
 
-    /// Runs a program to its end. An error means that it was not started, except for [`MachineError::Lost`]; whatever
-    /// happened after that is in [`Ran`]. A program that outlives its timeout is ended together with all it has
-    /// started. What it prints never makes it wait.
+    /// Runs a program to its end. An error means that it was not started, except for [`MachineError::Lost`]; a later
+    /// failure is in [`Ran`]. After its timeout a program is killed with all processes it has started. Output never
+    /// blocks it.
     ///
     /// A program without a key is ended if the future is dropped. One with a key may outlive the future and the agent;
     /// then [`commands`](Self::commands) and [`resume`](Self::resume) find it. At most one program with a key runs at
     /// any time: before one is started, all others are [dismissed](Self::dismiss).
     fn run(&self, invocation: Invocation<'_>) -> impl Future<Output = Result<Ran, MachineError>> + Send;
 
-    /// The keys of all programs that were started and not dismissed, by this process or an earlier one. An error means
-    /// that it is not known: nothing may be started then.
+    /// The keys of all programs that this process or an earlier one has started and that were not dismissed. An error
+    /// means that they are unknown: nothing may be started then.
     fn commands(&self) -> impl Future<Output = Result<Vec<CommandKey>, MachineError>> + Send {
         async { Ok(Vec::new()) }
     }
 
-    /// Waits for the program with this key, with what is left of its timeout, and returns its result. The result stays
-    /// available until the program is dismissed. An error means that it is not known: the program may run.
+    /// Waits for the program with this key, for the rest of its timeout, and returns its result. The result is
+    /// available until the program is dismissed. An error means that the result is unknown: the program may run.
     fn resume(&self, _: &CommandKey) -> impl Future<Output = Result<Resumed, MachineError>> + Send {
         async { Ok(Resumed::Nothing) }
     }
 
-    /// Forgets the program with this key. If it still runs, it is asked to end, and killed if it does not. An error
-    /// means that it may still run. A missing program is not an error.
+    /// Removes the program with this key. If it runs, it is terminated, and killed after a while. An error means that
+    /// it may still run. Succeeds if there is no such program.
     fn dismiss(&self, _: &CommandKey) -> impl Future<Output = Result<(), MachineError>> + Send {
         async { Ok(()) }
     }
 
-    /// The status of the answer to a GET request.
+    /// The status code of a GET request.
     fn get(&self, url: &HttpUrl, timeout: Duration)
     -> impl Future<Output = Result<u16, MachineError>> + Send;
 
-    /// What the machine says of itself. What it does not know is missing.
+    /// Facts about the machine. Unknown facts are missing.
     fn facts(&self) -> impl Future<Output = Facts> + Send;
 }
 
@@ -142,14 +142,14 @@ pub enum Found {
     Nothing,
     /// A regular file.
     File {
-        /// Whose it is.
+        /// Its owner and permissions.
         metadata: Metadata,
-        /// How many bytes it has.
+        /// Its size in bytes.
         size: u64,
     },
     /// A folder.
     Directory {
-        /// Whose it is.
+        /// Its owner and permissions.
         metadata: Metadata,
     },
     /// Another type, such as "a symbolic link".

@@ -1,8 +1,8 @@
-//! What a program prints, bounded: the beginning and the end, whatever the length of its lines.
+//! The output of a program, bounded: its beginning and its end, also if it has no line ends.
 
 use std::collections::VecDeque;
 
-/// How many bytes of each end are kept.
+/// Number of bytes that are kept of each end.
 const END: usize = 4096;
 
 /// Collects the output of a program within a limit.

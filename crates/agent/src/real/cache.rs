@@ -1,5 +1,5 @@
-//! Artifacts that were fetched, by their digest, and the fetching: bounded, checked while it streams, continued
-//! where it was cut off, never in memory as a whole.
+//! A cache of downloaded artifacts, by digest. Downloads are bounded, verified while they are read, continued after an
+//! interruption, and never held in memory as a whole.
 
 use bytes::Bytes;
 use capstan_plan::{Artifact, Digest, Hasher, HttpsUrl, Source, SourceUrl};
@@ -21,17 +21,17 @@ use super::files;
 use crate::https::{Connection, Trust};
 use crate::machine::{MachineError, is_full, remedy};
 
-/// A source that sends nothing for so long has gone away.
+/// Timeout of a source that sends nothing.
 const SILENCE: Duration = Duration::from_secs(60);
 
 /// Bytes that are read at once.
 const PIECE: usize = 128 * 1024;
 
-/// Why one source did not give it.
+/// Why a source does not provide an artifact.
 struct Refusal {
     reason: String,
     transient: bool,
-    /// The disk of this machine has no room.
+    /// The disk of this machine is full.
     is_full: bool,
 }
 
@@ -45,7 +45,7 @@ impl Refusal {
         Self { reason: reason.to_string(), transient: false, is_full: false }
     }
 
-    /// What is fetched cannot be written.
+    /// The artifact cannot be written.
     fn of_disk(path: &Path) -> impl FnOnce(io::Error) -> Self {
         let path = path.display().to_string();
         move |error| Self {
@@ -56,7 +56,7 @@ impl Refusal {
     }
 }
 
-/// The folder of what was fetched.
+/// The folder of downloaded artifacts.
 #[derive(Clone, Debug)]
 pub(super) struct Cache {
     folder: PathBuf,
@@ -67,12 +67,12 @@ impl Cache {
         Self { folder }
     }
 
-    /// Where an artifact lies if it was fetched.
+    /// The path of an artifact, if it was downloaded.
     pub(super) fn place(&self, digest: Digest) -> PathBuf {
         self.folder.join(digest.to_string())
     }
 
-    /// Where an artifact lies, fetched from the first source that gives it if it was not before.
+    /// The path of an artifact, downloaded from the first source that provides it if necessary.
     pub(super) async fn get(
         &self,
         root: &Arc<OwnedFd>,
@@ -162,7 +162,7 @@ impl Cache {
         self.keep(part, digest, size).await
     }
 
-    /// Whether the answer goes on where we are, begins anew, or is none.
+    /// Whether the response continues the partial download, starts from the beginning, or is an error.
     async fn continue_with<B>(
         &self,
         part: Part,
@@ -179,7 +179,7 @@ impl Cache {
                 let goes_on = format!("bytes {}-", part.size);
                 match header(CONTENT_RANGE) {
                     Some(range) if part.size > 0 && range.starts_with(&goes_on) => part,
-                    _ => return Err(Refusal::lasting("it sent another part than it was asked for")),
+                    _ => return Err(Refusal::lasting("it sent another range than requested")),
                 }
             }
             _ if status.is_redirection() => {
@@ -202,13 +202,13 @@ impl Cache {
         }
     }
 
-    /// What has been fetched so far of an artifact; nothing, to begin anew.
+    /// The partial download of an artifact; empty to start from the beginning.
     async fn part(&self, digest: Digest, goes_on: bool) -> Result<Part, Refusal> {
         let path = self.folder.join(format!("{digest}.part"));
         blocking(move || Part::open(path.clone(), goes_on).map_err(Refusal::of_disk(&path))).await
     }
 
-    /// Takes what was fetched for what it should be, if it is.
+    /// Accepts a download if its digest matches.
     async fn keep(&self, part: Part, digest: Digest, size: u64) -> Result<(), Refusal> {
         if part.size < size {
             return Err(Refusal::passing(format!("it ended after {} of {size} bytes", part.size)));
@@ -228,7 +228,7 @@ impl Cache {
         blocking(move || put().map_err(Refusal::of_disk(&folder))).await
     }
 
-    /// Forgets all but these, with what was fetched in part.
+    /// Removes all artifacts except these, and partial downloads.
     pub(super) fn keep_only(&self, digests: &BTreeSet<Digest>) -> io::Result<()> {
         let wanted: BTreeSet<String> = digests.iter().map(Digest::to_string).collect();
         let entries = match fs::read_dir(&self.folder) {
@@ -245,7 +245,7 @@ impl Cache {
     }
 }
 
-/// What has been fetched so far.
+/// The partial download.
 struct Part {
     path: PathBuf,
     file: File,
@@ -313,7 +313,7 @@ async fn ask(
     Ok((connection, answer))
 }
 
-/// A place without what may be a secret in it.
+/// The URL without parts that may be secret.
 fn without_query(url: &SourceUrl) -> String {
     let text = url.to_string();
     text.split('?').next().unwrap_or_default().to_owned()

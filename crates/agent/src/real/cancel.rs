@@ -1,14 +1,14 @@
-//! Work on other threads that must end when nobody waits for it any more.
+//! Cancellation of work on other threads.
 
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Held by who waits. When it is dropped, the work ends at its next look.
+/// Held by the waiting task. When it is dropped, the work ends at its next check.
 #[derive(Debug, Default)]
 pub(super) struct Cancel(Flag);
 
-/// Looked at by the work.
+/// Checked by the work.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Flag(Arc<AtomicBool>);
 
@@ -25,7 +25,7 @@ impl Drop for Cancel {
 }
 
 impl Flag {
-    /// An error if nobody waits any more.
+    /// An error if no task waits for the work.
     pub(super) fn check(&self) -> io::Result<()> {
         if self.0.load(Ordering::Relaxed) { Err(io::ErrorKind::TimedOut.into()) } else { Ok(()) }
     }

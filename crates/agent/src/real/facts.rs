@@ -1,4 +1,4 @@
-//! What a Linux machine says of itself. What cannot be read is left out: no fact is worth a failure.
+//! Facts about a Linux machine. Facts that cannot be read are left out: none is worth a failure.
 
 use capstan_plan::Facts;
 use std::fs::read_to_string;
@@ -26,7 +26,7 @@ fn pretty_name(os_release: &str) -> Option<String> {
     Some(value.trim().trim_matches(['"', '\'']).to_owned())
 }
 
-/// As Kubernetes and Go call it.
+/// The architecture, as Kubernetes and Go name it.
 fn architecture(rust: &str) -> &str {
     match rust {
         "x86_64" => "amd64",

@@ -1,4 +1,4 @@
-//! Files and folders on Linux: atomic, durable, following no link.
+//! Files and folders on Linux: atomic, durable, without following links.
 
 use capstan_plan::{Digest, MachinePath};
 use rustix::fs::{
@@ -30,7 +30,7 @@ pub(super) fn read(root: &OwnedFd, path: &MachinePath, most: u64) -> Result<Vec<
     Ok(content)
 }
 
-/// A regular file, to be read.
+/// Opens a regular file for reading.
 pub(super) fn open(root: &OwnedFd, path: &MachinePath) -> Result<File, MachineError> {
     let folder = existing_parent(root, path)?;
     // Without O_NONBLOCK a pipe that somebody put there would make us wait for ever.
@@ -74,7 +74,7 @@ fn write_new(folder: &OwnedFd, name: &str, content: &[u8], metadata: Metadata) -
     file.sync_all()
 }
 
-/// Owner first: a change of owner takes some bits of the mode away.
+/// Sets the owner first, because a change of the owner clears some bits of the mode.
 pub(super) fn own(file: impl std::os::fd::AsFd, metadata: Metadata) -> io::Result<()> {
     fchown(&file, Some(Uid::from_raw(metadata.owner)), Some(Gid::from_raw(metadata.group)))?;
     Ok(fchmod(&file, Mode::from_raw_mode(metadata.mode))?)
@@ -125,7 +125,7 @@ pub(super) fn remove_directory(root: &OwnedFd, path: &MachinePath) -> Result<(),
     }
 }
 
-/// Always the same for a path, so that what a crash has left behind is found again.
+/// The temporary name for a path. It is always the same, so that the rest of a crash is found again.
 pub(super) fn temporary(path: &MachinePath) -> String {
     format!(".capstan-{}.tmp", Digest::of(path.name().as_bytes()).short())
 }

@@ -1,4 +1,4 @@
-//! The one request that probes need: GET over plain HTTP, for the status of the answer.
+//! GET over plain HTTP, which returns only the status code, for probes.
 
 use capstan_plan::HttpUrl;
 use std::io;
@@ -8,7 +8,7 @@ use tokio::net::TcpStream;
 
 use crate::machine::MachineError;
 
-/// A status line that is longer than this is none.
+/// Longest status line that is accepted.
 const LONGEST_LINE: usize = 1024;
 
 pub(super) async fn get(url: &HttpUrl, timeout: Duration) -> Result<u16, MachineError> {

@@ -1,4 +1,4 @@
-//! Artifacts on their way from the cache to their place: as a file, or as a folder that an archive is unpacked into.
+//! Installs artifacts from the cache: as a file, or as a folder that an archive is unpacked into.
 
 use capstan_plan::{Artifact, Digest, Hasher, MachinePath, Unpack};
 use rustix::fs::{Mode, OFlags, RenameFlags, fsync, mkdirat, openat, renameat, renameat_with, syncfs};
@@ -24,7 +24,7 @@ pub(super) fn metadata(artifact: &Artifact) -> Metadata {
     Metadata { mode: artifact.mode.bits(), owner: artifact.owner, group: artifact.group }
 }
 
-/// Whether a plain file is the artifact already, so that it need not even be fetched.
+/// Whether a plain file is the artifact already, so that it need not be downloaded.
 pub(super) fn is_there(root: &OwnedFd, artifact: &Artifact, flag: &Flag) -> Result<bool, MachineError> {
     let path = &artifact.path;
     let folder = existing_parent(root, path)?;
@@ -37,7 +37,7 @@ pub(super) fn is_there(root: &OwnedFd, artifact: &Artifact, flag: &Flag) -> Resu
     Ok(found.finish() == artifact.sha256)
 }
 
-/// Puts what was fetched in its place.
+/// Installs a downloaded artifact.
 pub(super) fn put(
     root: &OwnedFd,
     artifact: &Artifact,
@@ -86,7 +86,7 @@ fn put_file(
     }
 }
 
-/// What a fetched artifact must not have done.
+/// Verifies a downloaded artifact.
 pub(super) const CHANGED: &str = "what was fetched has changed on the disk since";
 
 fn put_tree(
@@ -148,7 +148,7 @@ fn fill(
     syncfs(&tree).map_err(cannot("sync", path))
 }
 
-/// Gives a folder its place. If there is one already, the two change places.
+/// Moves a folder to its path. An existing folder is exchanged with it.
 fn swap(folder: &OwnedFd, temporary: &str, path: &MachinePath) -> Result<(), MachineError> {
     let place = path.name();
     match look(folder, place).map_err(cannot("look at", path))? {
@@ -169,7 +169,7 @@ fn swap(folder: &OwnedFd, temporary: &str, path: &MachinePath) -> Result<(), Mac
     fsync(folder).map_err(cannot("sync the folder of", path))
 }
 
-/// Reads, and knows the digest of what it has read.
+/// A reader that computes the digest of what it has read.
 pub(super) struct Checked<'a> {
     source: File,
     hasher: Hasher,

@@ -1,4 +1,4 @@
-//! A machine that exists: Linux.
+//! The implementation of a machine for Linux.
 
 mod cache;
 mod cancel;
@@ -36,15 +36,15 @@ use crate::machine::{CommandKey, Found, Invocation, Machine, MachineError, Metad
 #[derive(Debug)]
 pub struct Linux {
     root: Arc<OwnedFd>,
-    /// Work on files whose future was dropped still goes on: the next waits for it.
-    turn: Arc<Mutex<()>>,
+    /// Work on files continues if its future is dropped: the next operation waits for it.
+    write_lock: Arc<Mutex<()>>,
     readers: process::Readers,
     cache: Cache,
-    /// None: every program ends with this process.
+    /// `None`: every program ends with this process.
     commands: Option<Commands>,
 }
 
-/// Where artifacts are kept that were fetched.
+/// The cache of downloaded artifacts.
 const CACHE: &str = "var/lib/capstan/cache";
 
 impl Linux {
@@ -56,7 +56,7 @@ impl Linux {
         Self::rooted("/")
     }
 
-    /// The machine with its files in this folder: for tests, and for a mounted system. Programs run on this machine.
+    /// A machine with its files in this folder, for tests and mounted systems. Programs run on this machine.
     ///
     /// # Errors
     /// If the folder cannot be opened.
@@ -64,8 +64,8 @@ impl Linux {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root = rustix::fs::open(folder.as_ref(), flags, Mode::empty())?;
         let cache = Cache::new(folder.as_ref().join(CACHE));
-        let (turn, readers) = (Arc::default(), process::Readers::default());
-        Ok(Self { root: Arc::new(root), turn, readers, cache, commands: None })
+        let (write_lock, readers) = (Arc::default(), process::Readers::default());
+        Ok(Self { root: Arc::new(root), write_lock, readers, cache, commands: None })
     }
 
     /// Caches downloaded artifacts in this folder.
@@ -74,8 +74,8 @@ impl Linux {
         Self { cache: Cache::new(folder.into()), ..self }
     }
 
-    /// Lets commands outlive this process: each is started by a supervisor, and what is known of it is in this folder.
-    /// `supervisor` are the words of a program that calls [`supervise`] with its last argument.
+    /// Lets commands outlive this process: each is started by a supervisor, with its records in this folder.
+    /// `supervisor` are the arguments of a program that calls [`supervise`] with its last argument.
     #[must_use]
     pub fn supervising(self, folder: impl Into<PathBuf>, supervisor: Vec<OsString>) -> Self {
         Self { commands: Some(Commands::new(folder.into(), supervisor)), ..self }
@@ -99,15 +99,15 @@ impl Linux {
         put
     }
 
-    /// Does something with files where it blocks nobody.
+    /// Runs an operation on files on a thread that may block.
     async fn with<T, F>(&self, path: &MachinePath, work: F) -> Result<T, MachineError>
     where
         T: Send + 'static,
         F: FnOnce(&OwnedFd, &MachinePath) -> Result<T, MachineError> + Send + 'static,
     {
-        let (root, turn, path) = (Arc::clone(&self.root), Arc::clone(&self.turn), path.clone());
+        let (root, write_lock, path) = (Arc::clone(&self.root), Arc::clone(&self.write_lock), path.clone());
         let done = tokio::task::spawn_blocking(move || {
-            let _turn = turn.lock().unwrap_or_else(PoisonError::into_inner);
+            let _write_lock = write_lock.lock().unwrap_or_else(PoisonError::into_inner);
             work(&root, &path)
         });
         done.await.unwrap_or_else(|error| Err(MachineError::io("work on files", io::Error::other(error))))

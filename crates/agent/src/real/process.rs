@@ -1,5 +1,5 @@
-//! Programs on Linux: each in a process group of its own, so that it can be ended with all it has started. They end with
-//! the process that starts them; [`command`](super::command) puts a process in between that outlives the agent.
+//! Programs on Linux: each in its own process group, so that it can be ended with all processes it has started. They
+//! end with this process; [`command`](super::command) has a supervisor in between that outlives the agent.
 
 use rustix::process::{Pid, Signal, kill_process_group};
 use std::os::unix::process::ExitStatusExt;
@@ -16,20 +16,20 @@ use crate::machine::{Capture, Captured, Exit, Invocation, MachineError, Ran};
 
 pub(super) const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// How long a program that is asked to end may take for it.
+/// Time for a program to end after SIGTERM.
 pub(super) const LAST_MOMENTS: Duration = Duration::from_secs(5);
 
-/// How long what a program printed may still be on its way after it has ended. A service that it left behind may
-/// hold its output open for ever.
+/// Time for the rest of the output to arrive after a program has ended. A service that it has left behind may keep its
+/// output open.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
-/// Reads what programs print. A service that a program left behind goes on printing after we have stopped
-/// listening; somebody must take it in, or the service would wait or be ended by it.
+/// Reads the output of programs. A service that a program has left behind continues to print after its output is no
+/// longer used; it is read and dropped, or the service would block or be killed by SIGPIPE.
 #[derive(Debug, Default)]
 pub(super) struct Readers(Mutex<JoinSet<()>>);
 
 impl Readers {
-    /// Reads to the end. What was read, and whether the end was reached, can be asked at any time.
+    /// Reads to the end. The output so far, and whether the end was reached, are available at any time.
     fn read(&self, stream: Option<impl AsyncRead + Send + Unpin + 'static>) -> Reading {
         let capture = Arc::new(Mutex::new(Capture::default()));
         let (ended, has_ended) = watch::channel(false);
@@ -69,7 +69,7 @@ impl Reading {
     }
 }
 
-/// Ends a program with all it has started, unless it has ended by itself.
+/// Ends a program and all processes it has started, unless it has ended.
 struct Group(Option<Pid>);
 
 impl Group {

@@ -1,7 +1,7 @@
-//! What changes when a file or a folder is changed, found out without reading it.
+//! A stamp of a file or a folder that changes whenever it is changed, computed without reading content.
 //!
-//! The time of the last change of an inode is the kernel's: no program sets it. So whatever is written, and whoever sets back
-//! the time of a file afterwards, it becomes another one.
+//! It contains the change time (ctime) of the inode, which only the kernel sets. So it also changes if a program sets
+//! back the modification time of a file.
 
 use capstan_plan::{Digest, Hasher, MachinePath};
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat, openat, statat};
@@ -16,7 +16,7 @@ use crate::machine::MachineError;
 
 const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
-/// The stamp of what is at a path; none if nothing is there.
+/// The stamp of a path; `None` if it does not exist.
 pub(super) fn of(root: &OwnedFd, path: &MachinePath, flag: &Flag) -> Result<Option<Digest>, MachineError> {
     let Some(folder) = parent(root, path)? else { return Ok(None) };
     let mut hasher = Hasher::default();

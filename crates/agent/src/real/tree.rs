@@ -1,4 +1,4 @@
-//! Removes a folder with everything in it.
+//! Removes a folder with its content.
 
 use capstan_plan::MachinePath;
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, fstat, fsync, openat, statat, unlinkat};
@@ -25,8 +25,7 @@ pub(super) fn remove_at(root: &OwnedFd, path: &MachinePath) -> Result<(), Machin
     fsync(&folder).map_err(cannot("sync the folder of", path))
 }
 
-/// Removes what has this name, following no link and entering nothing that is mounted in it. It is no error if
-/// there is nothing.
+/// Removes the entry of this name, without following links or entering mounts. Succeeds if it does not exist.
 pub(super) fn remove(folder: &OwnedFd, name: &str) -> io::Result<()> {
     let stat = match statat(folder, name, AtFlags::SYMLINK_NOFOLLOW) {
         Err(Errno::NOENT) => return Ok(()),

@@ -1,7 +1,7 @@
-//! Unpacks an archive into a folder, and nowhere else.
+//! Unpacks an archive into a folder.
 //!
-//! The archive is the one that the plan names, by its digest. All the same it gets no say beyond its folder: no path
-//! and no link leads out of it, nothing but files, folders and links is made, and there is an end to it.
+//! The plan names the archive by its digest. It is still not trusted: no path and no link may lead out of the folder,
+//! only files, folders and links are created, and their number and size are limited.
 
 use rustix::fs::{
     AtFlags, Gid, Mode, OFlags, Uid, chownat, fchmod, fchown, linkat, mkdirat, openat, readlinkat, statat,
@@ -19,9 +19,9 @@ use tar::{Archive, Entry, EntryType};
 
 use crate::machine::MachineError;
 
-/// How many things may be in an archive.
+/// Largest number of entries in an archive.
 const ENTRIES: usize = 100_000;
-/// How many bytes all of its files may have.
+/// Largest total size of its files, in bytes.
 const BYTES: u64 = 16 * 1024 * 1024 * 1024;
 
 const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
@@ -35,7 +35,7 @@ fn cannot(what: &Path) -> impl FnOnce(io::Error) -> MachineError {
     move |source| MachineError::Io { what, source }
 }
 
-/// Unpacks everything. Folders get their modes at the end: one that may not be written to must be filled first.
+/// Unpacks everything. Modes of folders are set at the end, because a read-only folder must be filled first.
 pub(super) fn unpack(tree: &OwnedFd, source: &mut impl Read, owner: (u32, u32)) -> Result<(), MachineError> {
     let mut unpacker = Unpacker { tree, owner, left: BYTES, folders: Vec::new(), links: Vec::new() };
     let mut archive = Archive::new(source);
@@ -49,15 +49,15 @@ pub(super) fn unpack(tree: &OwnedFd, source: &mut impl Read, owner: (u32, u32)) 
     unpacker.finish()
 }
 
-/// How many links are followed from one, as the kernel does.
+/// Largest number of links that are followed, as in the kernel.
 const LINKS: usize = 40;
 
-/// The parts of a path, the first one last.
+/// The components of a path, the first one last.
 fn parts(path: &Path) -> Vec<PathBuf> {
     path.components().rev().map(|part| PathBuf::from(part.as_os_str())).collect()
 }
 
-/// The archive, or the disk it is read from.
+/// An error of the archive, or of the disk it is read from.
 fn unreadable(error: io::Error) -> MachineError {
     match error.kind() {
         io::ErrorKind::TimedOut => MachineError::Io { what: "unpack".to_owned(), source: error },
@@ -153,7 +153,7 @@ impl Unpacker<'_> {
         linkat(&from, to, folder, name, AtFlags::empty()).map_err(|error| twice(path, error))
     }
 
-    /// The folder at a path, if it is there.
+    /// The folder at a path, if it exists.
     fn find(&self, path: &Path) -> Result<Option<OwnedFd>, MachineError> {
         let mut folder = self.tree.try_clone().map_err(cannot(path))?;
         for part in path.components() {
@@ -165,7 +165,7 @@ impl Unpacker<'_> {
         Ok(Some(folder))
     }
 
-    /// The folder at a path. What is missing on the way is made; a link on the way is not followed.
+    /// The folder at a path. Missing parents are created; a link in a parent is not followed.
     fn make_folders(&self, path: &Path) -> Result<OwnedFd, MachineError> {
         let mut folder = self.tree.try_clone().map_err(cannot(path))?;
         for part in path.components() {
@@ -182,8 +182,9 @@ impl Unpacker<'_> {
         Ok(folder)
     }
 
-    /// Follows a symbolic link, part by part and with every link on the way, and refuses it if that leads out of the folder. One
-    /// that leads nowhere does not: nobody makes anything in the folder later. What cannot be followed is counted by its names.
+    /// Follows a symbolic link component by component, with every link on the way, and rejects it if it leads out of
+    /// the folder. A link to a missing path is accepted: nothing is created in the folder later. Links that cannot be
+    /// followed are resolved by their names.
     fn leads_inside(&self, link: &Path) -> Result<(), MachineError> {
         let out = || refuse(link, "is a link that leads out of the folder it belongs in");
         let mut at: Vec<PathBuf> = Vec::new();
@@ -257,7 +258,7 @@ pub(super) fn target(entry: &Entry<'_, impl Read>) -> Result<PathBuf, MachineErr
     target.map(Cow::into_owned).ok_or_else(|| MachineError::Archive("a link leads nowhere".to_owned()))
 }
 
-/// A path of the archive as one below its folder: empty for the folder itself.
+/// A path of the archive, relative to its folder: empty for the folder itself.
 pub(super) fn inside(path: &Path) -> Result<PathBuf, MachineError> {
     let mut plain = PathBuf::new();
     for part in path.components() {
@@ -270,7 +271,7 @@ pub(super) fn inside(path: &Path) -> Result<PathBuf, MachineError> {
     Ok(plain)
 }
 
-/// Whether a symbolic link at this path stays in the folder by its names alone. Where it really leads is known at the end.
+/// Whether a symbolic link at this path stays in the folder by its names alone. Its real target is checked at the end.
 fn stays_inside(path: &Path, target: &Path) -> Result<(), MachineError> {
     let mut depth = path.components().count().saturating_sub(1);
     for part in target.components() {

@@ -1,6 +1,6 @@
-//! Whether what an archive was unpacked into is still what is in the archive. Reads only.
+//! Compares a folder with the archive that it was unpacked from. Reads only.
 //!
-//! Things beside it in the folder do not count: programs may have put them there.
+//! Additional files in the folder are ignored: programs may have written them.
 
 use capstan_plan::{Artifact, Unpack};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat, fstat, openat, readlinkat, statat};
@@ -22,7 +22,7 @@ use crate::machine::{Found, MachineError};
 
 const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
-/// Compares a folder with the archive that was fetched for it. None if that archive is not what it should be.
+/// Compares a folder with the archive that was downloaded for it. `None` if the digest of the archive does not match.
 pub(super) fn tree(
     root: &OwnedFd,
     artifact: &Artifact,
@@ -121,7 +121,7 @@ fn is_there(
     })
 }
 
-/// The folder at a path below the tree, if it is there. Links are not followed.
+/// The folder at a path below the tree, if it exists. Links are not followed.
 fn open(tree: &OwnedFd, path: &Path) -> Option<OwnedFd> {
     let mut folder = tree.try_clone().ok()?;
     for part in path.components() {

@@ -1,4 +1,4 @@
-//! The way to a path, folder by folder, following no symbolic link.
+//! Opens the parent of a path, folder by folder, without following symbolic links.
 
 use capstan_plan::MachinePath;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat, openat, statat};
@@ -7,10 +7,10 @@ use std::os::fd::OwnedFd;
 
 use crate::machine::{Found, MachineError, Metadata};
 
-/// The folder a path is in; `None` if it is missing.
+/// The parent folder of a path; `None` if it is missing.
 ///
-/// Each part is opened from the folder before it, so that nobody can exchange one against a link between a look
-/// and a use.
+/// Each component is opened from the folder before it, so that no program can replace one by a link between a check and
+/// its use.
 pub(super) fn parent(root: &OwnedFd, path: &MachinePath) -> Result<Option<OwnedFd>, MachineError> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let mut folder = root.try_clone().map_err(|error| MachineError::io("open the root", error))?;
@@ -35,14 +35,14 @@ pub(super) fn parent(root: &OwnedFd, path: &MachinePath) -> Result<Option<OwnedF
     Ok(Some(folder))
 }
 
-/// The same, where the folder must be there.
+/// The same; a missing folder is an error.
 pub(super) fn existing_parent(root: &OwnedFd, path: &MachinePath) -> Result<OwnedFd, MachineError> {
     parent(root, path)?.ok_or_else(|| MachineError::io(format!("find the folder of {path}"), Errno::NOENT))
 }
 
 const LINK: &str = "a symbolic link";
 
-/// What has this name in a folder.
+/// The entry of this name in a folder.
 pub(super) fn look(folder: &OwnedFd, name: &str) -> Result<Found, Errno> {
     let stat = match statat(folder, name, AtFlags::SYMLINK_NOFOLLOW) {
         Ok(stat) => stat,

@@ -21,10 +21,10 @@ pub struct DiskStore {
 #[derive(Debug)]
 struct Folder {
     path: PathBuf,
-    /// Held for as long as the store is: two agents on one journal would both believe to be the only one.
+    /// The lock of the folder: two agents must not use one journal.
     _lock: File,
-    /// A write whose future was dropped still goes on: the next one waits for it.
-    turn: Mutex<()>,
+    /// A write continues if its future is dropped: the next one waits for it.
+    write_lock: Mutex<()>,
 }
 
 const JOURNAL: &str = "journal";
@@ -54,7 +54,7 @@ impl DiskStore {
                 sync_folder(above)?;
             }
             sync_folder(&path)?;
-            Ok(Self { folder: Arc::new(Folder { path, _lock: lock, turn: Mutex::new(()) }) })
+            Ok(Self { folder: Arc::new(Folder { path, _lock: lock, write_lock: Mutex::new(()) }) })
         })
         .await
     }
@@ -66,7 +66,7 @@ impl DiskStore {
     {
         let folder = Arc::clone(&self.folder);
         blocking(move || {
-            let _turn = folder.turn.lock().unwrap_or_else(PoisonError::into_inner);
+            let _write_lock = folder.write_lock.lock().unwrap_or_else(PoisonError::into_inner);
             work(&folder)
         })
         .await
@@ -157,7 +157,7 @@ impl Store for DiskStore {
     }
 }
 
-/// Writes a file whole and at once. Durable when it returns.
+/// Writes a file atomically. Durable when it returns.
 pub(crate) fn put(folder: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
     capstan_files::write(&folder.join(name), bytes, 0o600, Durability::Lasting).map_err(|error| error.source)
 }
@@ -170,8 +170,8 @@ where
     tokio::task::spawn_blocking(work).await.map_err(io::Error::other)?
 }
 
-/// Takes the lock, with some patience: a process that is just being started holds a copy of its parent's lock
-/// until it has become another program.
+/// Takes the lock, with retries: a process that is being started holds a copy of its parent's lock until it executes
+/// its program.
 fn take(lock: &File) -> rustix::io::Result<()> {
     let mut tries = 100;
     loop {

@@ -1,6 +1,6 @@
-//! Where the journal lies, and what was on the machine before.
+//! Durable storage of the journal, the accepted plan, and the previous content of files.
 //!
-//! A trait, so that a crash can be played at every write. A store does not know what it keeps.
+//! It is a trait, so that tests can simulate a crash at every write. A store does not interpret its content.
 
 mod disk;
 
@@ -14,14 +14,14 @@ use std::io;
 
 /// Durable storage that survives crashes.
 pub trait Store: Send + Sync {
-    /// The journal as it lies there: empty if there was none. After a crash the last bytes may be missing or
-    /// wrong; everything that an `append` or `replace` has returned for is there.
+    /// The content of the journal: empty if there is none. After a crash the last bytes may be missing or wrong;
+    /// everything that `append` or `replace` has returned for is complete.
     fn load(&mut self) -> impl Future<Output = io::Result<Vec<u8>>> + Send;
 
     /// Adds to the journal. Durable when it returns.
     fn append(&mut self, bytes: &[u8]) -> impl Future<Output = io::Result<()>> + Send;
 
-    /// Writes the journal anew. Whole and at once, durable when it returns.
+    /// Replaces the journal atomically. Durable when it returns.
     fn replace(&mut self, bytes: &[u8]) -> impl Future<Output = io::Result<()>> + Send;
 
     /// Keeps the content of a file that is about to be replaced. Durable when it returns.
@@ -30,15 +30,15 @@ pub trait Store: Send + Sync {
     /// Content that was kept.
     fn kept(&mut self, digest: Digest) -> impl Future<Output = io::Result<Vec<u8>>> + Send;
 
-    /// Keeps the accepted plan, as it came, in place of the one before. Whole and at once, durable when it returns.
+    /// Stores the accepted plan, as received, and replaces the previous one atomically. Durable when it returns.
     fn put_plan(&mut self, bytes: &[u8]) -> impl Future<Output = io::Result<()>> + Send;
 
     /// The accepted plan, if there is one.
     fn plan(&mut self) -> impl Future<Output = io::Result<Option<Vec<u8>>>> + Send;
 
-    /// Forgets the accepted plan. Durable when it returns.
+    /// Removes the accepted plan. Durable when it returns.
     fn forget_plan(&mut self) -> impl Future<Output = io::Result<()>> + Send;
 
-    /// Forgets all kept content but this.
+    /// Removes all kept content except this.
     fn keep_only(&mut self, digests: &BTreeSet<Digest>) -> impl Future<Output = io::Result<()>> + Send;
 }

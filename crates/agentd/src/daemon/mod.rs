@@ -127,7 +127,7 @@ async fn carry_out(
         });
     };
     loop {
-        let trouble = match open(paths).await {
+        let problem = match open(paths).await {
             Ok(mut engine) => {
                 board.change(|status| status.journal = None);
                 let obeyed = obey(&mut engine, &config.identity, &mut plans, reports, looking).await;
@@ -135,12 +135,12 @@ async fn carry_out(
             }
             Err(error) => Some(error.to_string()),
         };
-        if let Some(trouble) = trouble {
-            say!("{trouble}");
-            board.change(|status| status.journal = Some(trouble.clone()));
+        if let Some(problem) = problem {
+            say!("{problem}");
+            board.change(|status| status.journal = Some(problem.clone()));
             reports.send_if_modified(|report| {
-                let is_news = report.problem.as_ref() != Some(&trouble);
-                report.problem = Some(trouble);
+                let is_news = report.problem.as_ref() != Some(&problem);
+                report.problem = Some(problem);
                 is_news
             });
         }

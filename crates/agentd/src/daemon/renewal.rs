@@ -25,7 +25,7 @@ pub(super) async fn run(
         while Timestamp::now() < due {
             SystemClock.sleep_until(due).await;
         }
-        board.note(|status| &mut status.credential, Err("another one was asked for".to_owned()));
+        board.note(|status| &mut status.credential, Err("the agent has requested another one".to_owned()));
         match renew(client, paths, config, key).await {
             Ok(renewed) => {
                 say!("the credential was renewed until {}", renewed.expires_at);

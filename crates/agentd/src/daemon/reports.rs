@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_end_of_a_problem_is_told_when_it_lasts() {
+    async fn the_end_of_a_problem_is_reported_when_it_lasts() {
         let problem = |text: &str| Report { problem: Some(text.to_owned()), ..Report::default() };
         let (sender, mut receiver) = watch::channel(Report::default());
         let began = Instant::now();

@@ -81,7 +81,7 @@ pub struct MachineReportSpec {
     pub credential: Option<MachineCredential>,
 
     /// The management plane for which the credential is valid. Set by Capstan. If it differs from this management
-    /// plane, the machine was moved here, and Capstan tells its agent to follow.
+    /// plane, the machine was moved here, and Capstan hands its agent over to this one.
     pub enrolled_with: Option<EnrolledPlane>,
 }
 
@@ -127,7 +127,7 @@ pub struct CredentialRequest {
     #[schemars(length(min = 1, max = 256))]
     pub public_key: String,
 
-    /// Random text that tells this request from earlier ones.
+    /// Random text that distinguishes this request from earlier ones.
     #[schemars(length(min = 1, max = 64))]
     pub nonce: String,
 }

@@ -46,7 +46,7 @@ impl<'a> Aggregate<'a> {
         let worst = weighed.iter().map(|(priority, _)| *priority).min().ok_or(MergeError::NoObjects)?;
         let status = self.strategy.status(worst, self.strategy.polarity_of(self.source));
         Ok(NewCondition::new(self.target, status, self.strategy.reason(worst))
-            .message(digest(&worth_telling(weighed, worst))))
+            .message(digest(&relevant_sources(weighed, worst))))
     }
 
     fn source<'s, T: Conditioned + ?Sized>(&'s self, object: &'s T) -> Source<'s> {
@@ -61,7 +61,7 @@ impl<'a> Aggregate<'a> {
 }
 
 /// Issues first, then unknowns. Infos are included only if there is nothing else, and only with a message.
-fn worth_telling<'w, 's>(
+fn relevant_sources<'w, 's>(
     mut weighed: Vec<(Priority, &'w Source<'s>)>,
     worst: Priority,
 ) -> Vec<(Priority, &'w Source<'s>)> {

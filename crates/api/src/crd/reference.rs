@@ -127,7 +127,7 @@ mod tests {
     use crate::crd;
 
     #[test]
-    fn a_page_tells_type_limits_and_meaning() {
+    fn a_page_has_type_limits_and_meaning() {
         let all = crd::all();
         let host = all.iter().find(|crd| crd.spec.names.kind == "Host").expect("a Host");
         let page = page(host);

@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told_is_read_back() {
+    fn what_is_written_is_read_back() {
         let at: Timestamp = "2026-11-17T03:00:00.5Z".parse().expect("a time");
         for (type_, wait) in [
             ("HostClaimed", Wait::new(&causes::NO_HOST_AVAILABLE, "0 of 3 hosts fit")),

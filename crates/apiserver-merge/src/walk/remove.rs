@@ -44,12 +44,12 @@ pub(crate) fn remove(ty: &Type, value: &Value, fields: &FieldSet) -> Value {
 
 /// What [`remove`] made null of something that was there before is empty if someone owns it, and goes otherwise.
 /// Upstream leaves the null, which a schema then refuses.
-pub(crate) fn settle_emptied(value: &mut Value, before: &Value, owned: Option<&FieldSet>) {
+pub(crate) fn drop_emptied(value: &mut Value, before: &Value, owned: Option<&FieldSet>) {
     match (value, before) {
         (Value::Object(fields), Value::Object(before)) => fields.retain(|name, field| {
             let Some(before) = before.get(name) else { return true };
             let element = Element::field(name);
-            settle_emptied(field, before, owned.and_then(|owned| owned.children.get(&element)));
+            drop_emptied(field, before, owned.and_then(|owned| owned.children.get(&element)));
             if field.is_null() && !before.is_null() {
                 *field = if before.is_array() { Value::Array(Vec::new()) } else { Value::Object(Map::new()) };
                 return owned.is_some_and(|owned| owned.members.contains(&element));
@@ -63,7 +63,7 @@ pub(crate) fn settle_emptied(value: &mut Value, before: &Value, owned: Option<&F
                 let below = owned.and_then(|owned| {
                     names.iter().find_map(|names| owned.children.get(&by_keys(names, before)?))
                 });
-                settle_emptied(item, before, below);
+                drop_emptied(item, before, below);
             }
         }
         _ => {}

@@ -83,7 +83,7 @@ fn other_spellings_of_a_value_are_written() {
 }
 
 #[test]
-fn events_are_told_apart_by_their_length() {
+fn events_are_separated_by_their_length() {
     let object = encode(&json!({"kind": "Status", "apiVersion": "v1", "code": 410})).unwrap();
     let head = watch_frame("ERROR", object.len());
     let frame = [head, object.clone()].concat();

@@ -208,7 +208,7 @@ impl Mutating<'_> {
                     None => self.view(&matched.version).await?,
                 };
                 let made = match view.patched(program, mutation, params, budget) {
-                    Ok((patch, changed)) => self.settled(&view, &patch, changed).await,
+                    Ok((patch, changed)) => self.converted_and_defaulted(&view, &patch, changed).await,
                     Err(why) => Err(Failed::Policy(why)),
                 };
                 match made {
@@ -254,7 +254,12 @@ impl Mutating<'_> {
     }
 
     /// An object after a mutation, in the version of the request, with defaults.
-    async fn settled(&self, view: &View, patch: &Patch, changed: Value) -> Result<Value, Failed> {
+    async fn converted_and_defaulted(
+        &self,
+        view: &View,
+        patch: &Patch,
+        changed: Value,
+    ) -> Result<Value, Failed> {
         let call = self.call;
         if let Side::Scale = call.side {
             return scale::set(call, &self.object, &changed).map_err(Failed::Status);

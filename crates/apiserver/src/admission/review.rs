@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_must_belong_to_the_question_and_make_sense() {
+    fn responses_must_belong_to_the_request_and_be_valid() {
         let read = |response: Value| read(&answer(&response), "v1", "u", true);
         let patch = STANDARD.encode(r#"[{"op":"remove","path":"/a"}]"#);
         let verdict = read(

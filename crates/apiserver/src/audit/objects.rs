@@ -128,8 +128,8 @@ mod tests {
             let [left, right] = [response, same].map(|response| response.into_body().collect());
             assert_eq!(left.await.unwrap().to_bytes(), right.await.unwrap().to_bytes());
         }
-        let pieces = futures::stream::iter([Bytes::from_static(b"{}")]);
-        let (response, recorded) = of_response(respond::stream("application/json", pieces), false).await;
+        let chunks = futures::stream::iter([Bytes::from_static(b"{}")]);
+        let (response, recorded) = of_response(respond::stream("application/json", chunks), false).await;
         assert_eq!(recorded, Recorded::TooLarge);
         assert_eq!(response.into_body().collect().await.unwrap().to_bytes(), "{}");
     }

@@ -56,10 +56,10 @@ pub(super) async fn list(
         let whole = [start.as_slice(), &kept, protobuf::List::END].concat();
         return Ok(respond::bytes(StatusCode::OK, respond::PROTOBUF, whole));
     }
-    let pieces = std::iter::once(Bytes::from(start))
-        .chain(Pieces { items, rest: shown.into_iter() })
+    let chunks = std::iter::once(Bytes::from(start))
+        .chain(EncodedChunks { items, rest: shown.into_iter() })
         .chain(std::iter::once(Bytes::from_static(protobuf::List::END)));
-    Ok(respond::stream(respond::PROTOBUF, futures::stream::iter(pieces)))
+    Ok(respond::stream(respond::PROTOBUF, futures::stream::iter(chunks)))
 }
 
 fn cannot_write(error: &protobuf::EncodeError) -> ApiError {
@@ -92,21 +92,21 @@ impl EncodedItems {
 }
 
 /// Items of a list as protobuf, as many at once as make a chunk.
-struct Pieces {
+struct EncodedChunks {
     items: EncodedItems,
     rest: std::vec::IntoIter<Representation>,
 }
 
-impl Iterator for Pieces {
+impl Iterator for EncodedChunks {
     type Item = Bytes;
 
     fn next(&mut self) -> Option<Bytes> {
-        let mut piece = Vec::new();
-        while piece.len() < CHUNK {
+        let mut chunk = Vec::new();
+        while chunk.len() < CHUNK {
             let Some(shown) = self.rest.next() else { break };
             // It has been encoded before.
-            piece.extend(self.items.encoded(&shown).unwrap_or_default());
+            chunk.extend(self.items.encoded(&shown).unwrap_or_default());
         }
-        (!piece.is_empty()).then(|| piece.into())
+        (!chunk.is_empty()).then(|| chunk.into())
     }
 }

@@ -55,7 +55,7 @@ impl Controller for Referee {
     async fn process(&mut self, plane: &Arc<Plane>, item: &Subject) -> Result<Vec<Subject>> {
         match item {
             Subject::Schema(name) => {
-                settle(plane, name).await?;
+                write_condition(plane, name).await?;
                 Ok(Vec::new())
             }
             Subject::Level(level) => {
@@ -80,7 +80,7 @@ fn level_of(schema: &Value) -> &str {
 }
 
 /// Writes the condition of a FlowSchema, if it is not what it should be.
-pub(crate) async fn settle(plane: &Plane, name: &str) -> Result<()> {
+pub(crate) async fn write_condition(plane: &Plane, name: &str) -> Result<()> {
     let key = Key::new(schemas(), "", name);
     let Some(stored) = plane.store.get(&key) else { return Ok(()) };
     let uid = object::uid(&stored.value.head()).to_owned();

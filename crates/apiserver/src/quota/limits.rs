@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn a_write_over_the_limit_is_told_with_its_numbers() {
+    fn a_write_over_the_limit_is_rejected_with_its_numbers() {
         let limits = limits(&json!({"hard": {"pods": "2", "cpu": "1", "secrets": "1"}}));
         let used = quantities(Some(&json!({"pods": "2", "cpu": "500m"})));
         let requested = quantities(Some(&json!({"pods": "1", "cpu": "600m"})));

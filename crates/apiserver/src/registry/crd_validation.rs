@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn a_version_is_told_everything_that_is_wrong_with_it() {
+    fn every_error_of_a_version_is_listed() {
         let version = json!({
             "name": "V1", "deprecationWarning": "x",
             "schema": {"openAPIV3Schema": {

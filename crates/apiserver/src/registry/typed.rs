@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn leases_tell_time_to_the_microsecond() {
+    fn times_of_leases_have_microseconds() {
         let lease = |time: &str| json!({"spec": {"renewTime": time}});
         let read = |time: &str| read_as("coordination.k8s.io", "leases", lease(time));
         assert!(read("2026-01-01T00:00:00.123456Z").is_ok());

@@ -103,7 +103,7 @@ pub(crate) fn yaml(body: &[u8]) -> Result<Decoded> {
     let json = json(body).ok().filter(|decoded| decoded.duplicates == Duplicates::None);
     let mut decoded = json.map_or_else(|| plain_yaml(body), Ok)?;
     // YAML is read as if it were written in JSON, and that has no `2.0`.
-    object::settle_numbers(&mut decoded.value);
+    object::normalize_numbers(&mut decoded.value);
     Ok(decoded)
 }
 

@@ -1,5 +1,6 @@
 //! The rules of metadata, the same for every kind.
 
+use capstan_apiserver_schema::OBJECT_META;
 use serde_json::{Map, Value};
 
 use crate::{
@@ -8,25 +9,6 @@ use crate::{
     object,
     status::Cause,
 };
-
-/// The fields of ObjectMeta.
-const FIELDS: [&str; 15] = [
-    "annotations",
-    "creationTimestamp",
-    "deletionGracePeriodSeconds",
-    "deletionTimestamp",
-    "finalizers",
-    "generateName",
-    "generation",
-    "labels",
-    "managedFields",
-    "name",
-    "namespace",
-    "ownerReferences",
-    "resourceVersion",
-    "selfLink",
-    "uid",
-];
 
 /// Finalizers that need no domain.
 const STANDARD_FINALIZERS: [&str; 3] = ["kubernetes", "orphan", "foregroundDeletion"];
@@ -42,7 +24,7 @@ pub(crate) fn prune(value: &mut Value) -> Result<Vec<String>, String> {
     let metadata = object::metadata_mut(value);
     metadata.retain(|_, value| !value.is_null());
     let unknown: Vec<String> =
-        metadata.keys().filter(|key| !FIELDS.contains(&key.as_str())).cloned().collect();
+        metadata.keys().filter(|key| !OBJECT_META.contains(&key.as_str())).cloned().collect();
     for field in &unknown {
         metadata.shift_remove(field);
     }

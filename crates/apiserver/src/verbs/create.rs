@@ -57,7 +57,7 @@ async fn try_create(call: &Call, new: NewObject, options: &WriteOptions) -> Resu
         let guards = guards(call, object::name(&object))?;
         prepare(call, &mut object, options, tracked);
         let (mut object, warnings) = admitted(call, object, warnings.clone(), options).await?;
-        settle(call, &mut object)?;
+        complete_and_admit(call, &mut object)?;
         if by_update {
             require_create(call)?;
         }
@@ -218,14 +218,14 @@ fn prepare(call: &Call, object: &mut Value, options: &WriteOptions, tracked: boo
 }
 
 /// Has the kind fill in its own, and refuses what breaks a rule.
-fn settle(call: &Call, object: &mut Value) -> Result<()> {
+fn complete_and_admit(call: &Call, object: &mut Value) -> Result<()> {
     let rules = call.resource.rules;
     (rules.on_create)(object, &call.env());
     debug_assert!(call.side.is_main(), "subresources do not create");
     (rules.admit_sent)(&call.writer(), object, None)?;
     (rules.admit)(&call.writer(), object, None)?;
     admit::validate(call, object, None)?;
-    object::settle_numbers(object);
+    object::normalize_numbers(object);
     Ok(())
 }
 

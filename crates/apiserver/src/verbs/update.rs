@@ -83,7 +83,7 @@ async fn change(
     // Before metadata that the client left out is filled in: to kube-apiserver an update without it is a change.
     (call.resource.rules.admit_sent)(&call.writer(), &changed, Some(&old))?;
     check_revision(call, &changed, &old)?;
-    let mut new = settle(call, changed, &old)?;
+    let mut new = merge_and_admit(call, changed, &old)?;
     if call.side.is_main() {
         restriction::check(&call.plane.restrictions, &call.user, &call.resource.name, &new, &old)?;
     }
@@ -140,7 +140,7 @@ fn prepare(call: &Call, mut new: Value, old: &Value, tracked: bool, options: &Wr
 }
 
 /// The object as it will be stored: what this side of it may change from `new`, all else from `old`.
-fn settle(call: &Call, mut new: Value, old: &Value) -> Result<Value> {
+fn merge_and_admit(call: &Call, mut new: Value, old: &Value) -> Result<Value> {
     keep(&mut new, old);
     let mut new = merge_sides(call, new, old);
     let env = call.env();
@@ -157,7 +157,7 @@ fn settle(call: &Call, mut new: Value, old: &Value) -> Result<Value> {
     }
     (rules.admit)(&call.writer(), &new, Some(old))?;
     admit::validate(call, &new, Some(old))?;
-    object::settle_numbers(&mut new);
+    object::normalize_numbers(&mut new);
     Ok(new)
 }
 

@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_must_belong_to_the_question() {
+    fn responses_must_belong_to_the_request() {
         let answer = |uid: &str, status: &str| {
             json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "ConversionReview", "response": {
                 "uid": uid, "result": {"status": status, "message": "no"}, "convertedObjects": [1],

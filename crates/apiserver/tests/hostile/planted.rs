@@ -98,12 +98,12 @@ pub(crate) struct Answer {
 impl Answer {
     /// Fails if anything that was planted is in it.
     pub(crate) fn keeps_silent(self, what: &str) -> Self {
-        assert!(!is_telling(&self.text), "{what} tells: {}", self.text);
+        assert!(!contains_planted_value(&self.text), "{what} tells: {}", self.text);
         self
     }
 }
 
-fn is_telling(text: &str) -> bool {
+fn contains_planted_value(text: &str) -> bool {
     text.contains(VALUE) || text.contains(&STANDARD.encode(VALUE))
 }
 
@@ -155,7 +155,7 @@ pub(crate) struct Log(Arc<Mutex<Vec<u8>>>);
 impl Log {
     pub(crate) fn keeps_silent(&self) {
         let text = String::from_utf8_lossy(&self.0.lock().unwrap()).into_owned();
-        let telling: Vec<&str> = text.lines().filter(|line| is_telling(line)).collect();
+        let telling: Vec<&str> = text.lines().filter(|line| contains_planted_value(line)).collect();
         assert!(telling.is_empty(), "logged: {telling:?}");
     }
 }

@@ -1,4 +1,5 @@
-//! The writes of a CapstanConfig: its identity and its bootstrap data. Each may be the last one before the process dies, and each is safe to repeat.
+//! The writes of a CapstanConfig: its identity and its bootstrap data. Each is idempotent, and the process may stop
+//! after any of them.
 
 use capstan_api::bootstrap::CapstanConfig;
 use capstan_controller::error::{Doing as _, Error, Result};
@@ -18,10 +19,10 @@ use crate::enrolment::{TOKEN_LIFE, must_enrol_again};
 use crate::names::{LEADS_TO, TOKEN_BOUND_TO, TOKEN_EXPIRES, TOKEN_RENEWAL};
 use crate::userdata::Agent;
 
-/// A plane whose tokens live shorter than this is not asked for them without end.
+/// A management plane that issues tokens with a shorter life is not asked for a new token at every reconcile.
 const SHORTEST_RENEWAL: SignedDuration = SignedDuration::from_secs(30);
 
-/// Gives the machine its identity, unless somebody has written to the object meanwhile.
+/// Sets the identity of the machine, unless the object has changed since it was read.
 pub(crate) async fn identify(configs: &Api<CapstanConfig>, config: &CapstanConfig) -> Result<()> {
     let name = config.name_any();
     let patch = json!({"metadata": {
@@ -36,8 +37,8 @@ pub(crate) async fn identify(configs: &Api<CapstanConfig>, config: &CapstanConfi
 }
 
 impl Bootstrap {
-    /// Asks for a token, and writes the data with it. A token that is lost in between ends with the same ServiceAccount as the
-    /// next one.
+    /// Requests a token, and writes the bootstrap data with it. A token that is lost before the write ends with its
+    /// ServiceAccount, as the next one does.
     pub(crate) async fn hand_out(&self, config: &CapstanConfig, seen: &Seen) -> Result<()> {
         let (Some(own), Some(key), Some(bound_to)) = (&seen.own, &seen.plan_key, seen.bound_to()) else {
             return Err(Error::Conflict {
@@ -97,7 +98,7 @@ impl Bootstrap {
         }
     }
 
-    /// Takes back that the machine is to be told of this plane. Its token is worth nothing any more.
+    /// Removes the hand-over from the bootstrap Secret. The token in it is no longer valid.
     pub(crate) async fn followed(&self, seen: &Seen) -> Result<()> {
         let Some(data) = &seen.data else { return Ok(()) };
         let (namespace, name) = (data.namespace().unwrap_or_default(), data.name_any());

@@ -1,4 +1,4 @@
-//! What is to be done for a CapstanConfig. Pure.
+//! The next step for a CapstanConfig. Pure.
 
 use capstan_api::bootstrap::CapstanConfig;
 use capstan_api::core::{Cluster, Machine};
@@ -13,31 +13,31 @@ use super::observe::Data;
 use crate::names::{LEADS_TO, TOKEN_BOUND_TO, TOKEN_RENEWAL};
 use crate::this_plane::{PlanKey, ThisPlane};
 
-/// How long something that waits is left alone.
+/// Longest pause until the next reconcile of a CapstanConfig that waits.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
-/// The shortest time until another look: then others have their turn.
+/// Shortest pause until the next reconcile, so that other objects are reconciled in between.
 pub(super) const LATER: Duration = Duration::from_secs(1);
 
-/// What was found.
+/// What was observed.
 pub(crate) struct Observed<'a> {
     pub(crate) config: &'a CapstanConfig,
     pub(crate) machine: Option<&'a Machine>,
     pub(crate) cluster: Option<&'a Cluster>,
-    /// The plane all this is on.
+    /// The management plane of this process.
     pub(crate) this_plane: &'a ThisPlane,
-    /// Whose plans the machine will obey.
+    /// The key with which the machine will verify its plans.
     pub(crate) plan_key: Option<&'a PlanKey>,
-    /// What has the name that the bootstrap Secret must have.
+    /// The object with the name of the bootstrap Secret.
     pub(crate) secret: Option<&'a Data>,
-    /// Whether the machine has a credential of its own, and needs no token any more.
+    /// Whether the machine has its own credential and needs no enrolment token.
     pub(crate) is_enrolled: bool,
-    /// UID of the ServiceAccount that the token must be of.
+    /// UID of the ServiceAccount that the token must belong to.
     pub(crate) bound_to: Option<&'a str>,
-    /// Why nothing can be made for the machine, if so.
+    /// The wait that blocks the bootstrap data, if any.
     pub(crate) blocked: Option<&'a Wait>,
 }
 
-/// What is to be done next.
+/// The next step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Decision {
     /// Another controller or the user must act first.
@@ -121,8 +121,8 @@ pub(crate) fn decide(observed: &Observed<'_>, now: Timestamp) -> Decision {
     if identity.is_none() { Decision::Identify } else { Decision::HandOut }
 }
 
-/// Until when the token in the data need not be replaced. `None` if it must be now: because it is old, because its
-/// ServiceAccount is no more, or because the data leads elsewhere, as after a move to another plane.
+/// Time until which the token in the data need not be replaced. `None` if it must be replaced now: it is too old, its
+/// ServiceAccount does not exist, or the data leads to another plane, as after a move.
 fn token_lasts_until(data: &Data, observed: &Observed<'_>, now: Timestamp) -> Option<Timestamp> {
     let annotation = |name: &str| data.annotations().get(name).map(String::as_str);
     let is_bound = annotation(TOKEN_BOUND_TO).is_some_and(|uid| Some(uid) == observed.bound_to);
@@ -138,12 +138,13 @@ fn asks_to_follow(data: &Data) -> bool {
     data.labels().contains_key(hand_over::LABEL)
 }
 
-/// Whether the machine may have started with data that led elsewhere, and so must be told of this plane.
+/// Whether the machine may have started with data that leads to another plane, so that its agent must be handed over to
+/// this one.
 pub(crate) fn may_have_started_elsewhere(data: Option<&Data>, this_plane: &ThisPlane) -> bool {
     data.is_some_and(|data| asks_to_follow(data) || !leads_to(data, this_plane))
 }
 
-/// Whether the data has ever been handed on.
+/// Whether the bootstrap data has been written before.
 fn was_made(config: &CapstanConfig, machine: &Machine) -> bool {
     let status = config.status.as_ref();
     let created = status.and_then(|status| status.initialization.as_ref()?.data_secret_created);
@@ -151,7 +152,7 @@ fn was_made(config: &CapstanConfig, machine: &Machine) -> bool {
         || machine.spec.bootstrap.data_secret_name.as_deref().is_some_and(|name| !name.is_empty())
 }
 
-/// When to look at the CapstanConfig again. `enrolment` is when its enrolment must be looked at, if at some time.
+/// When to reconcile the CapstanConfig again. `enrolment` is when its enrolment must be checked, if known.
 pub(super) fn again(data: &Decision, enrolment: Option<Duration>, now: Timestamp) -> Next {
     let of_data = match data {
         // Watches wake it, but for a Secret of another owner that is in the way.
@@ -328,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_that_started_elsewhere_is_told_of_this_plane() {
+    fn a_machine_that_started_on_another_plane_follows_to_this_one() {
         let led_to = |this_plane: &ThisPlane| {
             let mut data = secret("id-0");
             data["metadata"]["annotations"][LEADS_TO] = json!(this_plane.stamp());

@@ -1,11 +1,11 @@
-//! CapstanConfig: a machine's identity, the Secret it starts with, and its enrolment.
+//! CapstanConfig: the identity of a machine, its bootstrap Secret, and its enrolment.
 //!
 //! Reads: the CapstanConfig, its Machine, its Cluster, the plan key of that, and what [`enrolment`](crate::enrolment)
 //! reads. Writes: identity and status of the CapstanConfig, the Secret with the bootstrap data, and what enrolment and
 //! [`contact`](crate::contact) write.
 //!
-//! Phases: one write after the other, each decided on what is there then. Pause; what is to be done about enrolment and
-//! about the data; one step of either; and status, once there is nothing left to do.
+//! Phases: pause; the next step of enrolment or of the bootstrap data, one write at a time, each decided on a new read;
+//! status, when no step is left.
 
 mod act;
 mod decide;
@@ -38,8 +38,8 @@ use crate::this_plane::PlanKeys;
 use decide::Decision;
 use status::OWNED;
 
-/// A machine that enrols needs some four writes, one after the other. More in one go means that two write against
-/// each other.
+/// A machine that enrols needs about four writes, one after the other. More in one reconcile means that two writers
+/// overwrite each other.
 const MOST_STEPS: usize = 16;
 
 /// The controller of CapstanConfigs.
@@ -48,9 +48,9 @@ pub struct Bootstrap {
     pub(crate) plane: PlaneAddress,
     pub(crate) software: Software,
     pub(crate) plan_keys: PlanKeys,
-    /// Which plane it is, whatever its address.
+    /// The name of the management plane, which is independent of its address.
     pub(crate) name: PlaneName,
-    /// The heartbeats of machines.
+    /// The heartbeats of the machines.
     heard: Arc<Heard>,
 }
 
@@ -62,7 +62,7 @@ impl Bootstrap {
         Self { caches, plane, software, plan_keys: PlanKeys::default(), name, heard: Arc::default() }
     }
 
-    /// With heartbeats that something else takes note of.
+    /// With heartbeats that are recorded by another controller.
     pub(crate) fn hearing(self, heard: Arc<Heard>) -> Self {
         Self { heard, ..self }
     }
@@ -118,8 +118,8 @@ impl Reconciler for Bootstrap {
                 (Decision::HandOut, EnrolmentStep::Rest) => Box::pin(self.hand_out(&config, &seen)).await?,
                 (Decision::Followed, EnrolmentStep::Rest) => self.followed(&seen).await?,
                 (_, EnrolmentStep::Rest) => {
-                    let again = self.tell(&configs, &config, &data, &enrolment, now).await?;
-                    self.tell_of_agent(&config, &seen, now).await?;
+                    let again = self.write_status(&configs, &config, &data, &enrolment, now).await?;
+                    self.write_agent_conditions(&config, &seen, now).await?;
                     return Ok(again);
                 }
                 (_, step) => Box::pin(self.take(step, &seen)).await?,
@@ -134,7 +134,7 @@ impl Reconciler for Bootstrap {
 }
 
 impl Bootstrap {
-    /// Says which right is missing, and tries again later.
+    /// Writes which right is missing, and retries later.
     async fn refused(
         &self,
         configs: &Api<CapstanConfig>,
@@ -148,8 +148,8 @@ impl Bootstrap {
         Err(error)
     }
 
-    /// Says how it stands.
-    async fn tell(
+    /// Writes the status and publishes the Event of an enrolment.
+    async fn write_status(
         &self,
         configs: &Api<CapstanConfig>,
         config: &CapstanConfig,
@@ -158,19 +158,24 @@ impl Bootstrap {
         now: Timestamp,
     ) -> Result<Next> {
         let mut updated = config.clone();
-        status::tell(&mut updated, data, enrolment, now);
+        status::set_conditions(&mut updated, data, enrolment, now);
         pause::lifted(&mut updated, now);
         Patcher::new(configs.clone(), config).finish(&updated, &OWNED).await?;
         if let Some((reason, message)) = enrolment::news(config, &enrolment.standing) {
             let events = Events::new(self.client().clone(), "capstan-bootstrap");
-            events.tell(config, Tone::Normal, reason, message, now).await;
+            events.publish(config, Tone::Normal, reason, message, now).await;
         }
         Ok(decide::again(data, enrolment.again, now))
     }
 
-    /// Sets the conditions of the Machine that come from its agent: contact, ability to work, drift and probes, as far as they
-    /// are known.
-    async fn tell_of_agent(&self, config: &CapstanConfig, seen: &Seen, now: Timestamp) -> Result<()> {
+    /// Sets the conditions of the Machine that depend on its agent: contact, ability to work, drift and probes, as far
+    /// as they are known.
+    async fn write_agent_conditions(
+        &self,
+        config: &CapstanConfig,
+        seen: &Seen,
+        now: Timestamp,
+    ) -> Result<()> {
         let Some(machine) = seen.machine.as_deref() else { return Ok(()) };
         let namespace = config.namespace().unwrap_or_default();
         let contact = self.heard.contact(&(namespace.clone(), config.name_any()), now);

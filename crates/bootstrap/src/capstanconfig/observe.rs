@@ -1,4 +1,4 @@
-//! Reads everything that is to be decided on. Writes nothing.
+//! Reads the inputs of the decisions. Does not write.
 
 use capstan_api::bootstrap::CapstanConfig;
 use capstan_api::conditions::{ConditionStatus, get, types};
@@ -19,24 +19,24 @@ use crate::enrolment::{self, Own};
 use crate::names::Names;
 use crate::this_plane::{PlanKey, ThisPlane};
 
-/// The Secret with the bootstrap data, without what is in it: that is written, never read.
+/// The metadata of the bootstrap Secret. Its content is written and never read.
 pub(crate) type Data = PartialObjectMeta<Secret>;
 
-/// What there is for one CapstanConfig.
+/// The objects around one CapstanConfig.
 pub(crate) struct Seen {
     pub(crate) machine: Option<Arc<Machine>>,
     pub(crate) cluster: Option<Arc<Cluster>>,
-    /// The plane all this is on.
+    /// The management plane of this process.
     pub(crate) this_plane: ThisPlane,
     pub(crate) plan_key: Option<PlanKey>,
-    /// The Secret with the bootstrap data, or what has its name.
+    /// The bootstrap Secret, or another object with its name.
     pub(crate) data: Option<Arc<Data>>,
-    /// What there is for the machine, once it has an identity.
+    /// The objects of the machine, once it has an identity.
     pub(crate) own: Option<Own>,
 }
 
 impl Seen {
-    /// Whether the machine has a credential of its own.
+    /// Whether the machine has its own credential.
     pub(crate) fn is_enrolled(&self) -> bool {
         let report = self.own.as_ref().and_then(|own| own.report.as_ref());
         report.is_some_and(|report| enrolment::is_enrolled(report, &self.this_plane))
@@ -47,7 +47,7 @@ impl Seen {
         self.own.as_ref()?.enrolment.as_ref()?.pointer("/metadata/uid")?.as_str()
     }
 
-    /// What the bootstrap data is decided on. `blocked` is why nothing can be made for the machine, if so.
+    /// The inputs of the decision about the bootstrap data. `blocked` is the wait that blocks it, if any.
     pub(super) fn of_data<'a>(
         &'a self,
         config: &'a CapstanConfig,
@@ -66,7 +66,7 @@ impl Seen {
         }
     }
 
-    /// What enrolment is decided on; nothing, before the machine has an identity.
+    /// The inputs of the decision about enrolment; `None` before the machine has an identity.
     pub(super) fn of_machine(&self) -> Option<enrolment::Observed<'_>> {
         let own = self.own.as_ref()?;
         let ready = self.machine.as_deref().and_then(|machine| get(machine, types::INFRASTRUCTURE_READY));
@@ -126,12 +126,12 @@ impl Bootstrap {
         Ok(Seen { machine: Some(found), cluster, this_plane, plan_key, data, own })
     }
 
-    /// What is known of the Secrets of clusters in a namespace.
+    /// The cached metadata of Secrets of clusters in a namespace.
     pub(crate) fn secrets(&self, namespace: &str) -> Cache<Data> {
         self.caches.beside_clusters(namespace)
     }
 
-    /// What the machines of a cluster know their manager by. Read again when its Secret has changed.
+    /// The key with which the machines of a cluster verify plans. Read again when its Secret has changed.
     async fn plan_key(&self, namespace: &str, cluster: &str) -> Result<Option<PlanKey>> {
         let name = Purpose::PlanKey.secret_name(cluster);
         let Some(seen) = self.secrets(namespace).peek(namespace, &name).await? else { return Ok(None) };

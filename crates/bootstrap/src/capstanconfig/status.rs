@@ -1,4 +1,4 @@
-//! Status and conditions of a CapstanConfig, from what was decided. Pure.
+//! Status and conditions of a CapstanConfig, computed from the decisions. Pure.
 
 use capstan_api::bootstrap::{AGENT_ENROLLED, CapstanConfig, CapstanConfigStatus};
 use capstan_api::conditions::{NewCondition, reasons, set, types};
@@ -9,14 +9,14 @@ use kube::ResourceExt as _;
 use super::decide::Decision;
 use crate::enrolment;
 
-/// Condition: the Secret with the bootstrap data is there.
+/// Condition: the Secret with the bootstrap data exists.
 const DATA_SECRET_AVAILABLE: &str = "DataSecretAvailable";
 
 /// Conditions that this controller owns.
 pub(super) const OWNED: [&str; 4] = [types::PAUSED, types::READY, DATA_SECRET_AVAILABLE, AGENT_ENROLLED];
 
-/// Says how it stands with the data and with the enrolment.
-pub(super) fn tell(
+/// Sets the conditions for bootstrap data and enrolment.
+pub(super) fn set_conditions(
     config: &mut CapstanConfig,
     data: &Decision,
     enrolment: &enrolment::Decision,
@@ -42,14 +42,14 @@ pub(super) fn tell(
     }
 }
 
-/// Says which right is missing.
+/// Sets the condition for a missing right.
 pub(super) fn forbidden(config: &mut CapstanConfig, why: String, now: Timestamp) {
     for condition in conditions(Some(&Wait::new(&causes::FORBIDDEN, why))) {
         set(config, condition, now);
     }
 }
 
-/// What is said of the data: what it waits for, or that it is there.
+/// The conditions of the bootstrap data: the wait, or that the data exists.
 fn conditions(wait: Option<&Wait>) -> [NewCondition; 2] {
     let condition = |type_: &str, good: &'static str| match wait {
         Some(wait) => wait.condition(type_),

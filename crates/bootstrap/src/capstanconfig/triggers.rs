@@ -1,4 +1,4 @@
-//! What wakes the reconciler, beside the CapstanConfigs themselves.
+//! The events that trigger a reconcile of a CapstanConfig, except those of the CapstanConfig itself.
 
 use capstan_api::agent::MachineReport;
 use capstan_api::bootstrap::CapstanConfig;
@@ -15,8 +15,8 @@ use kube::ResourceExt;
 use kube::api::PartialObjectMeta;
 use kube::runtime::reflector::ObjectRef;
 
-/// CapstanConfigs whose Machine, Cluster or plan key has changed, whose machine has asked for a credential or got one, reports
-/// another problem or another change, or has other rights than before.
+/// CapstanConfigs whose Machine, Cluster or plan key has changed, or whose machine has requested or received a
+/// credential, reports another problem or another change, or has other rights.
 pub(crate) fn configs(
     caches: &Caches,
     scope: &Scope,
@@ -66,7 +66,7 @@ pub(crate) fn configs(
     futures::stream::select(futures::stream::select(of_machines, rights), of_clusters)
 }
 
-/// Whose object this is.
+/// The CapstanConfig that owns the object.
 fn config_of_owned(object: &impl ResourceExt) -> Option<ObjectRef<CapstanConfig>> {
     let owner = owners::of_kind(object.meta(), "CapstanConfig", "bootstrap.cluster.x-k8s.io")?;
     Some(reference(&object.namespace().unwrap_or_default(), &owner.name))

@@ -1,10 +1,11 @@
-//! What is to be said of a machine whose last heartbeat is known. Pure.
+//! The contact of a machine, from its last heartbeat. Pure.
 
 use jiff::{SignedDuration, Timestamp};
 
-/// An agent is silent after so many times the validity of its last heartbeat: one that is late or lost must not matter.
+/// An agent is silent after this multiple of the validity of its last heartbeat, so that one late or lost heartbeat has
+/// no effect.
 const MISSED: i32 = 2;
-/// A machine cannot ask to be missed sooner, or later.
+/// Limits of the validity that a machine may set, in seconds.
 const HOLDS: std::ops::RangeInclusive<i32> = 60..=600;
 
 /// Whether an agent contacts the management plane.
@@ -12,7 +13,7 @@ const HOLDS: std::ops::RangeInclusive<i32> = 60..=600;
 pub(crate) enum Contact {
     /// Not known yet, or there has never been a heartbeat.
     Unknown,
-    /// There was a heartbeat a moment ago.
+    /// The last heartbeat is valid.
     Connected,
     /// There has been no heartbeat since this time.
     Silent(Timestamp),
@@ -21,13 +22,13 @@ pub(crate) enum Contact {
 /// The newest heartbeat of a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Heartbeat {
-    /// As the machine says: tells one heartbeat from another.
+    /// The time in the Lease, which the machine sets. It distinguishes heartbeats.
     pub(super) renewed: Timestamp,
-    /// For how many seconds it holds, as the machine says.
+    /// Validity in seconds, as set by the machine.
     pub(super) holds: i32,
-    /// When it was seen.
+    /// When this process saw it.
     pub(super) seen: Timestamp,
-    /// Whether it was there when the process started, so that it may be old.
+    /// Whether it existed when the process started, so that it may be old.
     pub(super) is_inherited: bool,
 }
 

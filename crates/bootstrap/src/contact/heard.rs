@@ -1,4 +1,5 @@
-//! The newest heartbeat of each machine that this process has seen. Lost with the process, and rebuilt by the next heartbeats.
+//! The newest heartbeat of each machine that this process has seen. It is lost with the process and rebuilt by the next
+//! heartbeats.
 
 use jiff::{SignedDuration, Timestamp};
 use std::collections::HashMap;
@@ -6,10 +7,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::decide::{Contact, Heartbeat};
 
-/// At most this many machines. With more, all are forgotten, and are unknown until their next heartbeat.
+/// At most this many machines. If there are more, the cache is cleared, and their contact is unknown until their next
+/// heartbeat.
 const MOST: usize = 50_000;
 
-/// A machine that is silent for so long is forgotten. Its condition has been written, if it is still there.
+/// A machine that is silent for this long is removed. Its condition has been written by then.
 const FORGOTTEN: SignedDuration = SignedDuration::from_hours(24);
 
 /// Namespace and name of a CapstanConfig.
@@ -17,21 +19,21 @@ pub(crate) type ConfigKey = (String, String);
 
 struct Entry {
     heartbeat: Heartbeat,
-    /// What was last announced.
+    /// The contact that was last announced.
     announced: Contact,
 }
 
-/// By CapstanConfig.
+/// Heartbeats by CapstanConfig.
 #[derive(Default)]
 pub(crate) struct Heard(Mutex<HashMap<ConfigKey, Entry>>);
 
 impl Heard {
-    /// What is known of a machine.
+    /// The contact of a machine.
     pub(crate) fn contact(&self, config: &ConfigKey, now: Timestamp) -> Contact {
         self.lock().get(config).map_or(Contact::Unknown, |entry| entry.heartbeat.contact(now))
     }
 
-    /// Takes note of a Lease: the time in it, and for how many seconds it is valid. Returns whether the condition must change.
+    /// Records a Lease: the time in it and its validity in seconds. Returns whether the condition must change.
     pub(super) fn hear(&self, config: ConfigKey, renewed: Timestamp, holds: i32, now: Timestamp) -> bool {
         let mut all = self.lock();
         if all.len() >= MOST && !all.contains_key(&config) {
@@ -48,7 +50,7 @@ impl Heard {
         entry.announce(now)
     }
 
-    /// The machines of which something else is to be said than before, because time has passed.
+    /// The machines whose contact has changed because time has passed.
     pub(super) fn changed(&self, now: Timestamp) -> Vec<ConfigKey> {
         let mut all = self.lock();
         all.retain(|_, entry| now.duration_since(entry.heartbeat.seen) < FORGOTTEN);

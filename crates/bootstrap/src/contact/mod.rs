@@ -1,11 +1,11 @@
-//! Whether the agents of machines still contact the management plane, by the heartbeats in their Leases, and whether they can
-//! work and have found their machine changed, by their reports.
+//! The conditions of a Machine that come from its agent: contact, from the heartbeats in its Lease; ability to work,
+//! drift and probes, from its MachineReport.
 //!
-//! A heartbeat counts from when this process sees it, by its own clock: the time in it is the machine's, which may be wrong or
-//! a lie. So nothing is known of a machine for a while after a start, and its condition stays as it is.
+//! A heartbeat counts from the time at which this process sees it, because the clock of the machine may be wrong or set
+//! to deceive. So the contact is unknown for a while after a start, and the condition is kept until then.
 //!
-//! It runs inside of the reconcile of a CapstanConfig. Reads: the Leases, the MachineReport. Writes: the
-//! conditions `AgentConnected`, `AgentHealthy`, `MachineAsPlanned` and `ProbesHealthy` of the Machine.
+//! Runs in the reconcile of a CapstanConfig. Reads: the Leases, the MachineReport. Writes: the conditions
+//! `AgentConnected`, `AgentHealthy`, `MachineAsPlanned` and `ProbesHealthy` of the Machine.
 
 mod decide;
 mod heard;

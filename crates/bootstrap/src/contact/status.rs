@@ -11,7 +11,7 @@ use capstan_api::wait::{Wait, causes};
 
 use super::Contact;
 
-/// What is to be said; nothing if that is not known, or was said already.
+/// The condition `AgentConnected`; `None` if the contact is unknown or the condition is current.
 pub(crate) fn condition(machine: &Machine, contact: Contact) -> Option<NewCondition> {
     let was_connected = is_true(machine, AGENT_CONNECTED);
     match contact {
@@ -26,7 +26,7 @@ pub(crate) fn condition(machine: &Machine, contact: Contact) -> Option<NewCondit
     }
 }
 
-/// What is to be said of the problem that an agent reports; nothing if it has never reported one.
+/// The condition `AgentHealthy`; `None` if the agent has never reported a problem.
 pub(crate) fn health(machine: &Machine, report: &MachineReport) -> Option<NewCondition> {
     match report.status.as_ref().and_then(|status| status.problem.as_ref()) {
         Some(problem) => {
@@ -40,11 +40,11 @@ pub(crate) fn health(machine: &Machine, report: &MachineReport) -> Option<NewCon
     }
 }
 
-/// How many failed probes a message names.
+/// Number of failed probes that a message names.
 const MOST_PROBES: usize = 5;
 
-/// The condition of the probes; nothing if none has ever failed. While a plan is in progress the condition stays as it is: probes
-/// fail during a restart.
+/// The condition `ProbesHealthy`; `None` if no probe has ever failed. While a plan is in progress the condition is
+/// kept, because probes fail during a restart.
 pub(crate) fn probes(machine: &Machine, report: &MachineReport, contact: Contact) -> Option<NewCondition> {
     let had = has(machine, PROBES_HEALTHY);
     if let Contact::Silent(_) = contact {
@@ -73,17 +73,17 @@ pub(crate) fn probes(machine: &Machine, report: &MachineReport, contact: Contact
     Some(Wait::new(&causes::PROBE_FAILED, message).condition(PROBES_HEALTHY))
 }
 
-/// How many changes are told.
+/// Number of changes that a message lists.
 const MOST_CHANGES: usize = 5;
 
-/// What is to be said of what the agent has found changed; nothing if it has never found anything. A report of a machine that has
-/// just been started tells of nothing: it has not looked yet.
+/// The condition `MachineAsPlanned`; `None` if the agent has never found a change. The report of an agent that has just
+/// started lists no change, because the agent has not checked yet.
 pub(crate) fn drift(machine: &Machine, report: &MachineReport) -> Option<NewCondition> {
     let status = report.status.as_ref()?;
     let (repaired, open): (Vec<&DriftItem>, Vec<&DriftItem>) =
         status.drift.iter().partition(|item| item.repaired.is_some());
     let list = |items: &[&DriftItem]| {
-        let lines = items.iter().take(MOST_CHANGES).map(|item| tell(item));
+        let lines = items.iter().take(MOST_CHANGES).map(|item| drift_line(item));
         let more = items.len().saturating_sub(MOST_CHANGES);
         let more = (more > 0).then(|| format!("* {more} more"));
         lines.chain(more).collect::<Vec<_>>().join("\n")
@@ -99,7 +99,7 @@ pub(crate) fn drift(machine: &Machine, report: &MachineReport) -> Option<NewCond
         .then(|| NewCondition::new(MACHINE_AS_PLANNED, true, drift_reasons::UNCHANGED))
 }
 
-fn tell(item: &DriftItem) -> String {
+fn drift_line(item: &DriftItem) -> String {
     let times = if item.times > 1 { format!(" ({} times)", item.times) } else { String::new() };
     let state = match (&item.repaired, &item.message) {
         (Some(at), _) => format!("; repaired at {}", seconds(at.0)),
@@ -109,7 +109,7 @@ fn tell(item: &DriftItem) -> String {
     format!("* step {}: {}{times} since {}{state}", item.step, item.found, seconds(item.since.0))
 }
 
-/// The time without its fraction: heartbeats are many seconds apart.
+/// The time without its fraction.
 fn seconds(time: jiff::Timestamp) -> jiff::Timestamp {
     jiff::Timestamp::from_second(time.as_second()).unwrap_or(time)
 }
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn problems_of_the_agent_are_told_until_they_are_gone() {
+    fn problems_of_the_agent_are_in_the_condition_until_they_are_gone() {
         let mut machine = machine();
         for (problem, expected) in [
             (None, None),
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn changes_on_the_machine_are_told_until_they_are_repaired() {
+    fn changes_on_the_machine_are_in_the_condition_until_they_are_repaired() {
         let mut machine = machine();
         let item = |repaired: Option<&str>| {
             json!({"step": "config", "found": "/etc/app is missing", "since": "2026-11-18T12:00:00Z",
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn silence_is_told_once_with_the_last_contact() {
+    fn silence_is_written_once_with_the_last_contact() {
         let mut machine = machine();
         let at = |second| Timestamp::from_second(second).expect("a time");
         assert_eq!(condition(&machine, Contact::Unknown), None);

@@ -1,4 +1,4 @@
-//! What wakes a CapstanConfig whose machine begins or ceases to contact the management plane.
+//! The events that trigger a reconcile of a CapstanConfig when the contact of its agent changes.
 
 use capstan_api::bootstrap::CapstanConfig;
 use capstan_controller::run::reference;
@@ -14,10 +14,10 @@ use std::time::Duration;
 use super::Heard;
 use super::heard::ConfigKey;
 
-/// How often machines are looked for that have fallen silent.
+/// Interval of the check for agents that have become silent.
 const EVERY: Duration = Duration::from_secs(15);
 
-/// CapstanConfigs whose machine was heard again, or has fallen silent. Heartbeats that change nothing wake none.
+/// CapstanConfigs whose agent has become silent or connected again. Other heartbeats trigger nothing.
 pub(crate) fn configs(
     caches: &Caches,
     scope: &Scope,
@@ -35,7 +35,7 @@ pub(crate) fn configs(
     stream::select(heartbeats, silences).map(|(namespace, name)| reference(&namespace, &name))
 }
 
-/// The CapstanConfig of a Lease whose heartbeat changes what is to be said.
+/// The CapstanConfig of a Lease whose heartbeat changes the condition.
 fn is_news(heard: &Heard, lease: &Lease) -> Option<ConfigKey> {
     let owner = owners::of_kind(&lease.metadata, "CapstanConfig", "bootstrap.cluster.x-k8s.io")?;
     let config = (lease.namespace()?, owner.name.clone());

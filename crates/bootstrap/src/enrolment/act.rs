@@ -1,4 +1,4 @@
-//! The writes of an enrolment. Each may be the last one before the process dies, and each is safe to repeat.
+//! The writes of an enrolment. Each is idempotent, and the process may stop after any of them.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
@@ -19,8 +19,8 @@ use super::decide::{Change, EnrolmentStep};
 use crate::capstanconfig::{Bootstrap, Seen};
 use crate::names::{ANSWERED, ANSWERED_AT, Names};
 
-/// How long a credential is asked for. What ends a machine's rights is the end of its CapstanConfig, not this: so it is
-/// long enough for a machine that was switched off for a month to come back by itself. A plane may give less.
+/// The requested life of a credential. The rights of a machine end with its CapstanConfig, not with its credential, so
+/// this is long enough for a machine that was switched off for a month. A management plane may issue a shorter one.
 const CREDENTIAL_LIFE: SignedDuration = SignedDuration::from_hours(90 * 24);
 
 /// The ID of the key that signed a token, if the token names it.
@@ -32,7 +32,7 @@ fn token_key(token: &str) -> Option<String> {
 }
 
 impl Bootstrap {
-    /// Takes one step of enrolment.
+    /// Carries out one step of enrolment.
     pub(crate) async fn take(&self, step: &EnrolmentStep, seen: &Seen) -> Result<()> {
         let Some(own) = &seen.own else { return Ok(()) };
         let names = &own.names;
@@ -71,8 +71,8 @@ impl Bootstrap {
         }
     }
 
-    /// A token of the machine's ServiceAccount, which only the holder of the machine's key can read. If the process dies before the
-    /// token is written, no client has it.
+    /// A token of the machine's ServiceAccount, sealed to the machine's key. If the process stops before the token is
+    /// written, no client has it.
     async fn credential(&self, names: &Names, request: &Request, account: &str) -> Result<MachineCredential> {
         let now = Timestamp::now();
         let (token, expires) = self.token(names, &names.account(), account, CREDENTIAL_LIFE).await?;
@@ -90,7 +90,7 @@ impl Bootstrap {
         })
     }
 
-    /// Asks for a token of the ServiceAccount of this name and UID.
+    /// Requests a token of the ServiceAccount with this name and UID.
     pub(crate) async fn token(
         &self,
         names: &Names,
@@ -152,7 +152,7 @@ impl Bootstrap {
         }
     }
 
-    /// Writes to the report, unless somebody else has meanwhile.
+    /// Writes to the report, unless it has changed since it was read.
     async fn write_report(
         &self,
         names: &Names,

@@ -1,4 +1,4 @@
-//! What is to be done next for a machine that enrols, or has enrolled. Pure.
+//! The next step for a machine that enrols or has enrolled. Pure.
 
 pub(crate) mod objects;
 pub(super) mod request;
@@ -15,32 +15,32 @@ use crate::this_plane::ThisPlane;
 use objects::{ROLE_BINDING, ResourceKind, SERVICE_ACCOUNT, Verdict, Wanted, verdict};
 use request::Request;
 
-/// How long an enrolment token lives, if the plane does not think otherwise. A machine that has not enrolled by then never will.
+/// The requested life of an enrolment token; a management plane may issue another one. A machine cannot enrol after it.
 pub(crate) const TOKEN_LIFE: SignedDuration = SignedDuration::from_hours(1);
-/// A machine that asks again and again is answered no more often than this.
+/// Shortest time between two responses to the requests of one machine.
 const BETWEEN_ANSWERS: SignedDuration = SignedDuration::from_secs(30);
-/// How long to wait for something that goes without anybody being told.
+/// Requeue for a deletion that triggers no event.
 const SOON: Duration = Duration::from_secs(1);
 
-/// What was found.
+/// What was observed.
 pub(crate) struct Observed<'a> {
     pub(crate) names: &'a Names,
-    /// The plane all this is on.
+    /// The management plane of this process.
     pub(crate) this_plane: &'a ThisPlane,
-    /// Whether the machine is being told to follow to this plane.
+    /// Whether the hand-over to this plane is in the bootstrap Secret.
     pub(crate) follows: bool,
     /// The CapstanConfig, as a reference to an owner.
     pub(crate) owner: &'a Value,
     /// The interval of its agent's heartbeats.
     pub(crate) interval: Duration,
-    /// What has the names of [`objects::wanted`], in that order.
+    /// The objects with the names of [`objects::wanted`], in the same order.
     pub(crate) found: &'a [Option<Value>],
-    /// What has the name of the ServiceAccount of the enrolment token.
+    /// The object with the name of the ServiceAccount of the enrolment token.
     pub(crate) enrolment: Option<&'a Value>,
     pub(crate) report: Option<&'a MachineReport>,
-    /// Since when the machine has its infrastructure: since then it could have enrolled.
+    /// When the infrastructure of the machine was provisioned: from then on the machine could have enrolled.
     pub(crate) started: Option<Timestamp>,
-    /// Whether the bootstrap data is there.
+    /// Whether the bootstrap data exists.
     pub(crate) is_started_with: bool,
 }
 
@@ -54,20 +54,20 @@ impl Observed<'_> {
     }
 }
 
-/// The one thing to do next.
+/// The next step of an enrolment.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum EnrolmentStep {
     /// Nothing.
     Rest,
     /// Create, repair or delete objects.
     Objects(Vec<Change>),
-    /// Remove a credential that is of no use any more from the report, so that the agent does not take it for the response
-    /// to its request. The recorded key stays.
+    /// Remove an unusable credential from the report, so that the agent does not take it for the response to its
+    /// request. The recorded key stays.
     Part,
     /// Write a credential for the ServiceAccount with this UID into the report, unless the report has changed. The key of the
     /// first request is recorded as the machine's key by the same write.
     Answer {
-        /// The request it answers.
+        /// The request that is answered.
         request: Request,
         /// UID of the ServiceAccount.
         account: String,
@@ -86,7 +86,7 @@ pub(crate) enum Change {
 }
 
 impl Change {
-    /// Whether it is about what binds somebody to a role.
+    /// Whether it changes a RoleBinding.
     pub(crate) fn is_binding(&self) -> bool {
         match self {
             Self::Create(wanted) => wanted.kind == ROLE_BINDING,
@@ -104,18 +104,18 @@ pub(crate) enum Standing {
     Waits(Wait),
 }
 
-/// What to do, what to say, and when to look again if nothing happens.
+/// The next step, the standing of the machine, and when to reconcile again without an event.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Decision {
     pub(crate) step: EnrolmentStep,
     pub(crate) standing: Standing,
     pub(crate) again: Option<Duration>,
-    /// Why nothing can be made for this machine, if so.
+    /// The wait that blocks the bootstrap data, if any.
     pub(crate) blocked: Option<Wait>,
 }
 
 impl Decision {
-    /// Nothing to do but to say how it stands.
+    /// No step, and a wait.
     fn waits(cause: &Cause, message: impl Into<String>) -> Self {
         Self::rest(Standing::Waits(Wait::new(cause, message)))
     }
@@ -152,12 +152,13 @@ pub(crate) fn is_enrolled(report: &MachineReport, this_plane: &ThisPlane) -> boo
         && spec.enrolled_with.as_ref() == Some(&this_plane.record())
 }
 
-/// Whether the machine had a credential and has none now. It has started, so it must be told how to enrol again.
+/// Whether the machine had a credential and has none now. Its agent has started, so it must receive a new enrolment
+/// token.
 pub(crate) fn must_enrol_again(report: &MachineReport) -> bool {
     report.spec.enrolled_key.is_some() && report.spec.credential.is_none()
 }
 
-/// Why the credential of a machine is of no use any more, if so.
+/// Why the credential of a machine cannot be used, if so.
 fn is_useless(
     report: &MachineReport,
     this_plane: &ThisPlane,
@@ -177,8 +178,8 @@ fn is_useless(
     }
 }
 
-/// Whether the machine has shown that it has its credential: it reports, or asks for nothing any more. Until then its
-/// token must let it read the answer.
+/// Whether the machine has received its credential: it reports, or its request is removed. Until then its enrolment
+/// token must let it read the report.
 fn is_delivered(report: &MachineReport) -> bool {
     let status = report.status.as_ref();
     status.is_none_or(|status| status.agent_version.is_some() || status.credential_request.is_none())
@@ -248,7 +249,7 @@ fn waits_for_machine(observed: &Observed<'_>, now: Timestamp) -> Decision {
     }
 }
 
-/// Nothing is to be decided on rights that are not there.
+/// The rights of the machine are corrected before anything else.
 fn objects_first(observed: &Observed<'_>) -> Option<Decision> {
     let (names, owner) = (observed.names, observed.owner);
     let wanted = objects::wanted(names, owner, observed.interval).into_iter();
@@ -307,7 +308,7 @@ fn remove(wanted: &Wanted, found: &Value) -> Change {
     Change::Remove(wanted.kind, wanted.name.clone(), uid.to_owned())
 }
 
-/// The machine has asked for something that it may have.
+/// Decides about a request that was accepted.
 fn for_request(report: &MachineReport, request: Request, account: Option<&str>, now: Timestamp) -> Decision {
     if report.spec.enrolled_key.as_ref().is_some_and(|key| *key != request.key.to_string()) {
         return Decision::refused(
@@ -338,7 +339,7 @@ fn for_request(report: &MachineReport, request: Request, account: Option<&str>, 
     }
 }
 
-/// Whether this was the last request that got an answer.
+/// Whether this is the last request that was answered.
 fn is_answered(report: &MachineReport, request: &Request) -> bool {
     report.annotations().get(ANSWERED).is_some_and(|digest| *digest == request.digest.to_string())
 }

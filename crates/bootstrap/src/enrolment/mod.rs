@@ -1,15 +1,16 @@
-//! Enrolment: a machine trades its enrolment token for a credential of its own.
+//! Enrolment: a machine exchanges its enrolment token for its own credential.
 //!
-//! The machine writes a public key into the status of its report. The key is recorded as the machine's, and a token of the
-//! machine's ServiceAccount goes into the spec of the report, sealed to that key: others that read the report cannot use it. The
-//! enrolment token belongs to a ServiceAccount of its own, and ends with that. Whatever is half done in the objects is taken up by
-//! the decision, so that nothing is lost between two writes.
+//! The machine writes a public key into the status of its report. The controller records the key, and writes a token of
+//! the machine's ServiceAccount, sealed to that key, into the spec of the report: other readers of the report cannot
+//! use it. The enrolment token belongs to a separate ServiceAccount, and ends when that is deleted. Each decision is
+//! made from the objects alone, so an interrupted enrolment continues.
 //!
-//! A machine whose credential is of no use any more (it expired, its ServiceAccount was deleted, or it is for another plane) is told
-//! to enrol again, with the key that is recorded.
+//! A machine whose credential cannot be used (it has expired, its ServiceAccount was deleted, or it is for another
+//! plane) gets a new enrolment token, and enrols with the recorded key.
 //!
-//! It runs inside of the reconcile of a CapstanConfig and is woken with it, so it has no triggers. Reads: the MachineReport, and
-//! what the machine's rights are made of. Writes: all of these, the condition `AgentEnrolled`, and Events of the CapstanConfig.
+//! Runs in the reconcile of a CapstanConfig, so it has no triggers. Reads: the MachineReport, and the objects that
+//! grant the machine its rights. Writes: the same objects, the condition `AgentEnrolled`, and Events of the
+//! CapstanConfig.
 
 mod act;
 mod decide;

@@ -1,4 +1,4 @@
-//! Reads the objects of one machine. Writes nothing.
+//! Reads the objects of one machine. Does not write.
 
 use capstan_api::agent::MachineReport;
 use capstan_api::bootstrap::CapstanConfig;
@@ -70,7 +70,7 @@ impl Bootstrap {
         }
     }
 
-    /// Any object of the machine's namespace, as it is on the wire.
+    /// An object of the machine's namespace, untyped.
     pub(crate) fn untyped(&self, namespace: &str, kind: ResourceKind) -> Api<DynamicObject> {
         let gvk = GroupVersionKind::gvk(kind.group, kind.version, kind.kind);
         let resource = ApiResource::from_gvk_with_plural(&gvk, kind.plural);
@@ -106,7 +106,7 @@ impl Bootstrap {
         found.map(|found| value(found.as_ref())).transpose()
     }
 
-    /// The ServiceAccount of the enrolment token. Most machines have none any more, so a missing one is not asked for.
+    /// The ServiceAccount of the enrolment token. Most machines have none, so it is read only if the cache has it.
     async fn enrolment(&self, names: &Names) -> Result<Option<Value>> {
         let accounts = self.beside::<ServiceAccount>(names);
         let found = accounts.peek(&names.namespace, &names.enrolment_account()).await?;

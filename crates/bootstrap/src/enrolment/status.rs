@@ -1,4 +1,4 @@
-//! The condition and the event that tell how far a machine is with its enrolment. Pure.
+//! The condition and the Event of an enrolment. Pure.
 
 use capstan_api::bootstrap::{AGENT_ENROLLED, CapstanConfig, enrolment_reasons as reasons};
 use capstan_api::conditions::{ConditionStatus, NewCondition, get};
@@ -6,7 +6,7 @@ use capstan_api::wait::causes;
 
 use super::decide::Standing;
 
-/// `AgentEnrolled` of its CapstanConfig.
+/// The condition `AgentEnrolled` of a CapstanConfig.
 pub(crate) fn condition(standing: &Standing) -> NewCondition {
     match standing {
         Standing::Enrolled(message) => {
@@ -42,7 +42,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn an_enrolment_is_told_once() {
+    fn an_enrolment_is_published_once() {
         let config =
             json!({"apiVersion": "x/v1", "kind": "CapstanConfig", "metadata": {"name": "web-0"}, "spec": {}});
         let mut config: CapstanConfig = serde_json::from_value(config).expect("a CapstanConfig");

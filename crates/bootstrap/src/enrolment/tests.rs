@@ -81,7 +81,7 @@ impl World {
     /// Nothing is left to do but to wait for the machine.
     fn ready() -> Self {
         let mut world = Self::new();
-        world.settle();
+        world.take_all_steps();
         assert_eq!(world.reason(), causes::WAITING_FOR_AGENT.reason);
         world
     }
@@ -90,9 +90,9 @@ impl World {
     fn enrolled() -> Self {
         let mut world = Self::ready();
         world.ask();
-        world.settle();
+        world.take_all_steps();
         world.says_hello();
-        world.settle();
+        world.take_all_steps();
         assert_eq!(world.reason(), ENROLLED);
         world
     }
@@ -204,7 +204,7 @@ impl World {
 
     /// Takes one step after the other, until there is none, and says which they were. The process may die after each
     /// of them: what comes next is decided on nothing but the objects.
-    fn settle(&mut self) -> Vec<&'static str> {
+    fn take_all_steps(&mut self) -> Vec<&'static str> {
         let mut taken = Vec::new();
         for _ in 0..20 {
             let step = self.decide().step;
@@ -232,14 +232,14 @@ fn request(key: &KeyPair, nonce: &str) -> CredentialRequest {
 #[test]
 fn a_machine_enrols_and_its_token_dies() {
     let mut world = World::new();
-    assert_eq!(world.settle(), ["objects"]);
+    assert_eq!(world.take_all_steps(), ["objects"]);
     assert!(world.enrolment.is_some() && world.found.iter().all(Option::is_some));
     assert_eq!(world.reason(), causes::WAITING_FOR_AGENT.reason);
     world.ask();
-    assert_eq!(world.settle(), ["answer"]);
+    assert_eq!(world.take_all_steps(), ["answer"]);
     assert!(world.enrolment.is_some(), "with its token the machine must still read the answer");
     world.says_hello();
-    assert_eq!(world.settle(), ["objects"]);
+    assert_eq!(world.take_all_steps(), ["objects"]);
     let decision = world.decide();
     let condition_seen = condition(&decision.standing);
     assert_eq!((condition_seen.status, condition_seen.reason.as_str()), (ConditionStatus::True, ENROLLED));
@@ -255,19 +255,19 @@ fn the_same_key_is_answered_again() {
     let first = world.report().unwrap().spec.credential;
     world.now += 60 * DAY;
     world.ask();
-    assert_eq!(world.settle(), ["answer"]);
+    assert_eq!(world.take_all_steps(), ["answer"]);
     assert_ne!(world.report().unwrap().spec.credential, first);
     assert!(world.enrolment.is_none(), "no enrolment token for a machine that has a credential");
     // A request that still stands when the credential gets old counts again.
     world.now += 61 * DAY;
-    assert_eq!(world.settle(), ["answer"]);
+    assert_eq!(world.take_all_steps(), ["answer"]);
     // And one that is written again and again does not.
     world.ask();
-    assert_eq!(world.settle(), [""; 0]);
+    assert_eq!(world.take_all_steps(), [""; 0]);
     assert_eq!(world.decide().again, Some(Duration::from_secs(30)));
     assert_eq!(world.reason(), ENROLLED);
     world.now += 30;
-    assert_eq!(world.settle(), ["answer"]);
+    assert_eq!(world.take_all_steps(), ["answer"]);
 }
 
 #[test]
@@ -276,7 +276,7 @@ fn the_first_key_wins_until_a_person_says_otherwise() {
     let (first, second) = (world.key, KeyPair::generate().unwrap());
     world.key = second;
     world.ask();
-    assert_eq!(world.settle(), [""; 0]);
+    assert_eq!(world.take_all_steps(), [""; 0]);
     assert_eq!(world.reason(), causes::REQUEST_REFUSED.reason);
     assert!(world.message().contains("another key") && world.message().contains("enrolledKey"));
     // Also before the first one has been answered.
@@ -290,7 +290,7 @@ fn the_first_key_wins_until_a_person_says_otherwise() {
     world.change_report(|report| {
         report["spec"].as_object_mut().unwrap().remove("enrolledKey");
     });
-    assert_eq!(world.settle(), ["objects", "answer", "objects"]);
+    assert_eq!(world.take_all_steps(), ["objects", "answer", "objects"]);
     assert_eq!(world.reason(), ENROLLED);
 }
 
@@ -299,7 +299,7 @@ fn what_a_machine_may_not_have_is_refused_with_the_reason() {
     let mut world = World::ready();
     let hello = CredentialRequest { public_key: "hello".to_owned(), nonce: "1".to_owned() };
     world.ask_with(hello);
-    assert_eq!(world.settle(), [""; 0]);
+    assert_eq!(world.take_all_steps(), [""; 0]);
     assert_eq!(world.reason(), causes::REQUEST_REFUSED.reason);
     assert!(world.message().ends_with("publicKey is not a P-256 key in base64"), "{}", world.message());
     assert!(world.enrolment.is_some(), "the token stays: the machine may still do it right");
@@ -326,7 +326,7 @@ fn a_credential_that_is_of_no_use_is_replaced_by_an_enrolment_with_the_same_key(
         let mut world = World::enrolled();
         let key = world.report().unwrap().spec.enrolled_key;
         happens(&mut world);
-        assert_eq!(world.settle(), steps, "{case}");
+        assert_eq!(world.take_all_steps(), steps, "{case}");
         let report = world.report().unwrap();
         assert_eq!((report.spec.credential.as_ref(), &report.spec.enrolled_key), (None, &key), "{case}");
         assert!(
@@ -337,9 +337,9 @@ fn a_credential_that_is_of_no_use_is_replaced_by_an_enrolment_with_the_same_key(
         assert_eq!(world.reason(), causes::WAITING_FOR_MACHINE_TO_FOLLOW.reason, "{case}");
         world.report_status.as_mut().unwrap().agent_version = None;
         world.ask();
-        assert_eq!(world.settle(), ["answer"], "{case}");
+        assert_eq!(world.take_all_steps(), ["answer"], "{case}");
         world.says_hello();
-        assert_eq!(world.settle(), ["objects"], "{case}");
+        assert_eq!(world.take_all_steps(), ["objects"], "{case}");
         assert_eq!(world.reason(), ENROLLED, "{case}");
     }
 }
@@ -350,7 +350,7 @@ fn an_account_that_was_not_seen_is_not_taken_for_another_one() {
     for found in world.found.iter_mut().flatten() {
         found["metadata"].as_object_mut().unwrap().remove("uid");
     }
-    assert_eq!((world.settle(), world.reason()), (Vec::new(), ENROLLED.to_owned()));
+    assert_eq!((world.take_all_steps(), world.reason()), (Vec::new(), ENROLLED.to_owned()));
 }
 
 #[test]
@@ -366,7 +366,7 @@ fn each_wait_says_what_for() {
     assert!(world.message().contains("Secret web-0"), "{}", world.message());
     // Late is better than never.
     world.ask();
-    world.settle();
+    world.take_all_steps();
     assert_eq!(world.reason(), ENROLLED);
 }
 
@@ -396,7 +396,7 @@ fn everything_is_made_anew_after_a_move() {
     }
     let key = world.report().unwrap().spec.enrolled_key;
     world.this_plane = ThisPlane::new("plane-b", "https://b", b"CB");
-    assert_eq!(world.settle(), ["part", "objects"]);
+    assert_eq!(world.take_all_steps(), ["part", "objects"]);
     let report = world.report().unwrap();
     assert_eq!((report.spec.credential, report.spec.enrolled_key), (None, key), "its key stays its key");
     assert!(world.found.iter().all(Option::is_some) && world.enrolment.is_some(), "it needs a token");
@@ -409,9 +409,9 @@ fn everything_is_made_anew_after_a_move() {
     assert_eq!(world.reason(), causes::REQUEST_REFUSED.reason);
     world.key = own;
     world.ask();
-    assert_eq!(world.settle(), ["answer"]);
+    assert_eq!(world.take_all_steps(), ["answer"]);
     world.says_hello();
-    assert_eq!(world.settle(), ["objects"]);
+    assert_eq!(world.take_all_steps(), ["objects"]);
     assert_eq!(world.reason(), ENROLLED);
     assert!(is_enrolled(&world.report().unwrap(), &world.this_plane) && world.enrolment.is_none());
 }
@@ -420,15 +420,15 @@ fn everything_is_made_anew_after_a_move() {
 fn a_plane_at_another_address_does_not_answer_what_was_asked_before() {
     let mut world = World::enrolled();
     world.this_plane = ThisPlane::new("plane-a", "https://elsewhere", b"CA");
-    assert_eq!(world.settle(), ["part", "objects"]);
+    assert_eq!(world.take_all_steps(), ["part", "objects"]);
     assert!(world.enrolment.is_some(), "the request of before is still there, and asks for nothing");
     // With the same key, and another request; what it said of itself before does not end its token.
     world.report_status = None;
     world.ask();
-    assert_eq!(world.settle(), ["answer"]);
+    assert_eq!(world.take_all_steps(), ["answer"]);
     assert!(world.enrolment.is_some());
     world.says_hello();
-    assert_eq!(world.settle(), ["objects"]);
+    assert_eq!(world.take_all_steps(), ["objects"]);
     assert_eq!(world.reason(), ENROLLED);
 }
 
@@ -459,7 +459,7 @@ fn a_machine_that_asks_without_end_is_answered_now_and_then() {
     let mut answers = 0;
     for _ in 0..90 {
         world.ask();
-        answers += world.settle().len();
+        answers += world.take_all_steps().len();
         world.now += 1;
     }
     assert_eq!(answers, 3, "one every 30 seconds");

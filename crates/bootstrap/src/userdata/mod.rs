@@ -1,4 +1,5 @@
-//! What a machine starts with: who it is and whom it obeys, and a script that puts the agent there. Pure.
+//! The bootstrap data: the identity of the machine, the key that verifies its plans, and a script that installs the
+//! agent. Pure.
 
 mod script;
 #[cfg(test)]

@@ -1,20 +1,20 @@
-//! The script that puts the agent on a machine and lets it enrol. Pure.
+//! The script that installs the agent on a machine and lets it enrol. Pure.
 //!
-//! It needs a POSIX shell, a few tools that every system has, and one of curl, wget and python3 if the agent is not
-//! there yet. It may be run again at any time, and may be cut off anywhere.
+//! It needs a POSIX shell and basic tools, and curl, wget or python3 if the agent is not installed yet. It is
+//! idempotent and may be interrupted at any point.
 
 use capstan_artifacts::{Arch, ArtifactRef};
 use std::fmt::Write as _;
 
 use super::{AGENT_CONFIG_PATH, AGENT_PATH};
 
-/// How often the agent is asked for before the script gives up: some three minutes.
+/// Number of attempts to download the agent: about three minutes.
 pub(super) const TRIES: u32 = 10;
 
-/// What the contract wants to see at the end.
+/// The file that Cluster API expects after a successful bootstrap.
 const SENTINEL: &str = "/run/cluster-api/bootstrap-success.complete";
 
-/// Where things go. Tests put them elsewhere.
+/// The paths that the script uses. Tests replace them.
 pub(super) struct Paths {
     pub(super) config: String,
     pub(super) agent: String,
@@ -36,9 +36,9 @@ impl Paths {
 
 pub(super) struct Script<'a> {
     pub(super) paths: Paths,
-    /// What the script must write down first, if nobody else has.
+    /// The configuration that the script writes first, unless it exists.
     pub(super) config: Option<String>,
-    /// The agent for each sort of machine. None at all: there must be one already.
+    /// The agent for each architecture. If empty, the agent must be installed already.
     pub(super) agents: Vec<(Arch, &'a ArtifactRef)>,
     pub(super) tries: u32,
 }
@@ -67,7 +67,7 @@ impl Script<'_> {
         text
     }
 
-    /// What each sort of machine needs, and where it is.
+    /// Writes the artifact and the sources of the agent for each architecture.
     fn write_agents(&self, text: &mut String) {
         text.push_str("\nstep='find the right agent'\n");
         let mut authorities: Vec<&str> = Vec::new();
@@ -103,7 +103,7 @@ impl Script<'_> {
     }
 }
 
-/// One word of the shell, whatever is in it.
+/// Quotes a text as one word of the shell.
 fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
 }

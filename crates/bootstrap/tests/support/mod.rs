@@ -161,7 +161,7 @@ impl Stage {
             "metadata": {"name": format!("{name}-plan"), "labels": label}, "stringData": {"plan": name},
         }))
         .await;
-        let told = Patch::Merge(json!({"status": {"plan": told_plan()}}));
+        let told = Patch::Merge(json!({"status": {"plan": plan_in_status()}}));
         self.api::<CapstanConfig>().patch_status(name, &PatchParams::default(), &told).await.unwrap();
     }
 
@@ -189,7 +189,7 @@ impl Stage {
     }
 
     /// What the machine is told on its standard input, if it is told anything.
-    pub(crate) async fn told_to_follow(&self, name: &str) -> Option<Value> {
+    pub(crate) async fn follow_input(&self, name: &str) -> Option<Value> {
         let secret = self.api::<Secret>().get(name).await.unwrap();
         let asked = secret.labels().contains_key("capstan.dev/follow");
         let data = secret.data.and_then(|mut data| data.remove("follow"));
@@ -284,7 +284,7 @@ impl Enrolling {
 }
 
 /// What the planner says in the status of a CapstanConfig.
-pub(crate) fn told_plan() -> Value {
+pub(crate) fn plan_in_status() -> Value {
     json!({"digest": "0a".repeat(32), "revision": 1, "setup": "0b".repeat(32), "machineID": "0c"})
 }
 

@@ -20,7 +20,7 @@ use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams, W
 use rcgen::{CertificateParams, DnType, KeyPair};
 use serde_json::json;
 
-use super::{DEADLINE, Enrolling, Stage, request, told_plan};
+use super::{DEADLINE, Enrolling, Stage, plan_in_status, request};
 use capstan_testkit::crash::CrashPoint;
 
 /// Accounts of a machine that has enrolled, and of one that has not.
@@ -154,7 +154,7 @@ pub(crate) async fn story(stage: &Stage) {
 async fn enrols_again_without_its_account(stage: &Stage, machine: &Enrolling, token: &str) -> Client {
     stage.api::<ServiceAccount>().delete(ENROLLED, &DeleteParams::default()).await.unwrap();
     let told = eventually(DEADLINE, "the machine to be told", async || {
-        stage.told_to_follow("web-0").await.context("it is not told")
+        stage.follow_input("web-0").await.context("it is not told")
     });
     let client = stage.address.with_token(told.await.unwrap()["token"].as_str().unwrap()).await;
     stage.says("web-0", "WaitingForMachineToFollow").await;
@@ -167,7 +167,7 @@ async fn enrols_again_without_its_account(stage: &Stage, machine: &Enrolling, to
     let enrolled = stage.address.with_token(&stage.token(machine, Some(token)).await).await;
     works(stage, &enrolled).await;
     eventually(DEADLINE, "the hand-over to be over", async || {
-        ensure!(stage.told_to_follow("web-0").await.is_none(), "it is still told");
+        ensure!(stage.follow_input("web-0").await.is_none(), "it is still told");
         Ok(())
     })
     .await
@@ -355,7 +355,7 @@ async fn one_life(
         let is_enrolled = capstan_api::conditions::is_true(&config, "AgentEnrolled");
         let is_clean = has_no_enrolment(stage, &name).await;
         let told = config.status.as_ref().and_then(|status| status.plan.as_ref());
-        assert_eq!(json!(told), told_plan(), "what the planner has written is kept");
+        assert_eq!(json!(told), plan_in_status(), "what the planner has written is kept");
         if is_enrolled && is_clean {
             let report = stage.api::<MachineReport>().get(&name).await.unwrap();
             let token = machine.unwrap().open(&report).expect("a token for this machine");
@@ -408,7 +408,7 @@ async fn one_hand_over(
     let machine = machine.expect("bootstrap data");
     let reports = stage.api::<MachineReport>();
     let key = reports.get(&name).await.unwrap().spec.enrolled_key;
-    assert!(key.is_some() && stage.told_to_follow(&name).await.is_none());
+    assert!(key.is_some() && stage.follow_input(&name).await.is_none());
 
     let crash_point = CrashPoint::new(writes, reaches);
     let mut crashing = Some(stage.reconciler_elsewhere(connect(&crash_point)));
@@ -426,7 +426,7 @@ async fn one_hand_over(
         }
         // The machine takes what it is told, and asks with another request, for the key it has. What lies in its report
         // from before is no answer to that.
-        if let Some(config) = stage.told_to_follow(&name).await
+        if let Some(config) = stage.follow_input(&name).await
             && asked.is_none()
         {
             assert_eq!((&config["server"], &config["epoch"]), (&json!(super::ELSEWHERE), &json!(1)));
@@ -439,7 +439,7 @@ async fn one_hand_over(
         }
         if asked.is_some()
             && says_hello(stage, &name, &machine, super::ELSEWHERE).await
-            && stage.told_to_follow(&name).await.is_none()
+            && stage.follow_input(&name).await.is_none()
         {
             let report = reports.get(&name).await.unwrap();
             assert_eq!(report.spec.enrolled_key, key, "its key is its key");

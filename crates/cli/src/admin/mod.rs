@@ -4,7 +4,7 @@ mod args;
 
 pub(crate) use args::AdminVerb;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use http::Request;
 use jiff::Timestamp;
 use kube::Client;
@@ -19,7 +19,7 @@ use crate::embedded;
 use crate::progress::waiting;
 use crate::table::table;
 use crate::up::pki::{ADMINISTRATOR, MASTERS, Pki};
-use crate::up::{default_data_dir, folder, kubeconfig, write_secret};
+use crate::up::{existing_data_dir, folder, kubeconfig, write_secret};
 use args::{KubeconfigArgs, RevocationsArgs, RevokeArgs};
 
 /// Where an embedded plane keeps revocations.
@@ -36,17 +36,8 @@ pub(crate) async fn run(verb: &AdminVerb) -> Result<()> {
 }
 
 fn issue(args: &KubeconfigArgs) -> Result<()> {
-    let data_dir = match &args.data_dir {
-        Some(folder) => folder.clone(),
-        None => default_data_dir()?,
-    };
+    let data_dir = existing_data_dir(args.data_dir.as_deref())?;
     let keys = folder::pki(&data_dir);
-    // Opening it makes a new CA where there is none.
-    ensure!(
-        keys.join("ca.crt").exists(),
-        "there is no embedded plane in {}: pass its --data-dir",
-        data_dir.display()
-    );
     let own = folder::kubeconfig(&data_dir);
     let server = Kubeconfig::read_from(&own)
         .ok()

@@ -8,17 +8,14 @@ use std::path::Path;
 use super::RestoreArgs;
 use crate::progress::waiting_blocked;
 use crate::up::folder::{self, DataFolder};
-use crate::up::{default_data_dir, write_secret};
+use crate::up::{data_dir, write_secret};
 
 pub(crate) async fn run(args: RestoreArgs) -> Result<()> {
     waiting_blocked("restoring the store", move || restore(&args)).await
 }
 
 fn restore(args: &RestoreArgs) -> Result<()> {
-    let data_dir = match &args.data_dir {
-        Some(folder) => folder.clone(),
-        None => default_data_dir()?,
-    };
+    let data_dir = data_dir(args.data_dir.as_deref())?;
     // Nothing is touched for a backup that is not whole.
     let backup = Backup::read(&args.file)?;
     let held = DataFolder::take(&data_dir)?;

@@ -170,7 +170,7 @@ impl Show {
 
     /// A setting that only a restart of Kubernetes brings into force, on every machine.
     async fn change_configuration(&self) -> Result<()> {
-        println!("\nChanging the configuration in place: k3s is told to say more (debug: true)");
+        println!("\nChanging the configuration in place: k3s logs more (debug: true)");
         let patch = json!({"spec": {"config": {"settings": {"debug": true}}}});
         self.change_control_plane(patch).await?;
         self.until("every machine to be up to date", Self::up_to_date(&self.client)).await

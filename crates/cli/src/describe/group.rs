@@ -13,7 +13,7 @@ pub(super) fn grouped(lines: Vec<Line>, machines: &[&Value]) -> Vec<Line> {
     let mut groups: Vec<(Option<Key>, Vec<Line>)> = Vec::new();
     for line in lines {
         let machine = machines.iter().find(|machine| title(machine) == line.name);
-        let key = machine.filter(|_| !tells_more(&line)).map(|machine| key(machine));
+        let key = machine.filter(|_| !has_details(&line)).map(|machine| key(machine));
         match groups.iter_mut().find(|(known, _)| key.is_some() && *known == key) {
             Some((_, group)) => group.push(line),
             None => groups.push((key, vec![line])),
@@ -25,7 +25,7 @@ pub(super) fn grouped(lines: Vec<Line>, machines: &[&Value]) -> Vec<Line> {
         .collect()
 }
 
-fn tells_more(line: &Line) -> bool {
+fn has_details(line: &Line) -> bool {
     line.deleting || !line.conditions.is_empty() || line.children.iter().any(|child| child.state.is_some())
 }
 

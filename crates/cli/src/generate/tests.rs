@@ -88,7 +88,7 @@ fn strings_that_are_none(value: &Value) -> Vec<String> {
 }
 
 #[test]
-fn whatever_is_wrong_is_told_in_one_line() {
+fn errors_are_one_line() {
     for (result, parts) in [
         (built_in(&["demo"]), &["[KUBERNETES_VERSION]", "--kubernetes-version v1.36.0", "environment"][..]),
         (

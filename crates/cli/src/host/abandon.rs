@@ -46,7 +46,7 @@ fn obstacle(host: &Host) -> Option<String> {
     };
     is_true(host, REACHABLE).then(|| {
         format!(
-            "Host {name} answers: delete the Machine of HostMachine {} instead; the host is then cleaned and given back",
+            "Host {name} answers: delete the Machine of HostMachine {} instead; the host is then cleaned and released",
             claim.machine_name
         )
     })

@@ -41,13 +41,13 @@ async fn check(args: &CheckArgs, place: &Place, driver: &SshDriver) -> Result<Ve
         hosts.push(read(place, name).await?);
     }
     let progress = Progress::new();
-    let tell = |done: usize| progress.tell(&format!("checked {done} of {}", hosts.len()));
-    tell(0);
+    let show = |done: usize| progress.show(&format!("checked {done} of {}", hosts.len()));
+    show(0);
     let mut looking = futures::stream::iter(&hosts).map(|host| look(driver, host)).buffer_unordered(AT_ONCE);
     let mut reports: Vec<Report> = Vec::new();
     while let Some(report) = looking.next().await {
         reports.push(report);
-        tell(reports.len());
+        show(reports.len());
     }
     reports.sort_by(|a, b| a.host.cmp(&b.host));
     Ok(reports)

@@ -49,7 +49,7 @@ fn obstacle(host: &Host) -> Option<String> {
     if let Some(claim) = &host.spec.claim {
         return Some(format!(
             "Host {name} stays: HostMachine {} of Cluster {} has it. Delete its Machine, or scale down what made that; \
-             the host is cleaned and given back, then try again",
+             the host is cleaned and released, then try again",
             claim.machine_name, claim.cluster_name
         ));
     }
@@ -69,7 +69,10 @@ async fn wait(api: &Api<Host>, host: &Host) -> Result<()> {
             return Ok(());
         }
         if started.elapsed() > DEADLINE {
-            bail!("Host {} is still there: is a manager up that lets it go?", host.name_any());
+            bail!(
+                "Host {} still exists: check that a manager runs, which removes its finalizer",
+                host.name_any()
+            );
         }
         tokio::time::sleep(Duration::from_millis(100)).await;
     }

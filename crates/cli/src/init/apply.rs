@@ -128,7 +128,7 @@ impl Applier {
                 if waiting.is_empty() {
                     return Ok::<_, anyhow::Error>(());
                 }
-                progress.tell(&waiting.join("; "));
+                progress.show(&waiting.join("; "));
                 tokio::time::sleep(LOOK).await;
             }
         };

@@ -114,7 +114,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_report_is_told_with_what_its_step_printed() {
+    fn a_report_is_shown_with_the_output_of_its_step() {
         let report: MachineReport = serde_json::from_value(json!({
             "apiVersion": "agent.capstan.dev/v1alpha1", "kind": "MachineReport", "metadata": {"name": "m"},
             "spec": {"machineID": "i", "machineName": "m"},

@@ -32,7 +32,7 @@ pub(super) fn of(args: &ManagerArgs, config: &Config) -> Result<PlaneAddress> {
     {
         tracing::warn!(
             server,
-            "machines will be told to reach the management plane where only pods do: only simulated hosts will work; \
+            "machines would contact the management plane at an address that only pods can reach: only simulated hosts will work; \
              pass --plane-server and --plane-ca-file"
         );
     }

@@ -12,17 +12,17 @@ use crate::client::{Place, PlaneArgs};
 use crate::progress::{self, waiting};
 
 pub(crate) async fn run(args: &MoveArgs) -> Result<()> {
-    let tell = |progress_made: MoveProgress| progress::say(&progress_made.to_string());
+    let report = |progress_made: MoveProgress| progress::say(&progress_made.to_string());
     if let Some(folder) = &args.from_directory {
         let target = args.target().connect().await?.client;
         let target = MoveEndpoint::target(target);
-        waiting("writing to the target", from_folder(&target, folder, &tell)).await?;
+        waiting("writing to the target", from_folder(&target, folder, &report)).await?;
         return Ok(());
     }
     let Place { client, namespace } = args.place.connect().await?;
     let source = MoveEndpoint::source(client);
     if let Some(folder) = &args.to_directory {
-        waiting("reading the source", to_folder(&source, &namespace, folder, &tell)).await?;
+        waiting("reading the source", to_folder(&source, &namespace, folder, &report)).await?;
         return Ok(());
     }
     if args.to_kubeconfig.is_none() {
@@ -31,7 +31,7 @@ pub(crate) async fn run(args: &MoveArgs) -> Result<()> {
     let target = args.target().connect().await.context("cannot reach the target")?;
     let target = MoveEndpoint::target(target.client);
     let transfer =
-        Transfer { source, target, namespace: namespace.clone(), waits: Waits::default(), tell: &tell };
+        Transfer { source, target, namespace: namespace.clone(), waits: Waits::default(), report: &report };
     if args.dry_run {
         let would_move = waiting("comparing both planes", transfer.rehearse()).await?;
         let mut text: String = would_move.iter().map(|title| format!("{title}\n")).collect();

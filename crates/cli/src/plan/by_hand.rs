@@ -53,7 +53,7 @@ impl Future<'_> {
             let is_set_back = matches!(subject, Subject::Machine | Subject::Config);
             for machine in self.all::<Machine>(namespace).await?.iter().filter(|machine| is_about(machine)) {
                 let is_set_back = is_set_back && machine.labels().contains_key(labels::CONTROL_PLANE);
-                self.tell(namespace, machine, &found, is_set_back);
+                self.add_machine(namespace, machine, &found, is_set_back);
             }
         }
         Ok(())
@@ -75,13 +75,13 @@ impl Future<'_> {
                 .collect();
             let name = config.name_any();
             for machine in machines.iter().filter(|machine| has_config(machine, &name)) {
-                self.tell(namespace, machine, &found, false);
+                self.add_machine(namespace, machine, &found, false);
             }
         }
         Ok(())
     }
 
-    fn tell(&mut self, namespace: &str, machine: &Machine, found: &[Change], is_set_back: bool) {
+    fn add_machine(&mut self, namespace: &str, machine: &Machine, found: &[Change], is_set_back: bool) {
         if found.is_empty() {
             return;
         }

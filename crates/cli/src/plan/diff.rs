@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn kinds_of_the_table_are_told_by_it() {
+    fn kinds_with_a_cost_table_are_compared_with_it() {
         let machine = |version: &str| {
             object(
                 json!({"apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Machine", "metadata": {"name": "m"},

@@ -189,21 +189,21 @@ impl<'a> Future<'a> {
                     .notes
                     .push(format!("{title}: once spec.rollout.after ({}) has come, {why}", time.0));
             }
-            self.tell_windows(&title, &after);
+            self.note_windows(&title, &after);
             let is_healed = control_plane::healing(&after);
             if was_healed.as_ref() != Some(&is_healed) {
                 let note = format!("{title}: when the health check of a machine fails: {is_healed}");
                 self.plan.notes.push(note);
             }
             let paused = pause::reason(Some(&cluster), "CapstanControlPlane", &after.metadata);
-            self.tell_control_plane(name, &title, &foresight, paused);
+            self.add_control_plane(name, &title, &foresight, paused);
         }
         self.asked.insert(name.clone(), Some(foresight));
         Ok(())
     }
 
     /// When machines are drained and restarted, if only in maintenance windows.
-    fn tell_windows(&mut self, title: &str, after: &CapstanControlPlane) {
+    fn note_windows(&mut self, title: &str, after: &CapstanControlPlane) {
         let texts = after.spec.rollout.iter().flat_map(|rollout| &rollout.windows).map(String::as_str);
         let note = match Windows::parse(texts) {
             Ok(None) => return,
@@ -218,7 +218,7 @@ impl<'a> Future<'a> {
             .push(format!("{title}: machines are drained and restarted in maintenance windows only; {note}"));
     }
 
-    fn tell_control_plane(
+    fn add_control_plane(
         &mut self,
         (namespace, _): &Name,
         title: &str,

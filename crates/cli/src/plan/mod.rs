@@ -55,7 +55,7 @@ fn code(plan: &Plan, tells_changes: bool) -> u8 {
 async fn plan(place: &Place, args: &PlanArgs) -> Result<Plan> {
     let progress = Progress::new();
     let manifests = manifests::read(&args.files, &place.namespace)?;
-    of_objects(&place.client, manifests, args.force, |text| progress.tell(text)).await
+    of_objects(&place.client, manifests, args.force, |text| progress.show(text)).await
 }
 
 /// The effects of applying these objects. `progress` receives the current step.

@@ -93,7 +93,7 @@ impl Owner {
         let next = first + steps.len();
         for (step, turn) in steps.into_iter().zip(first..) {
             match step {
-                TimelineStep::Update(name) => self.set_turn(&name, turn),
+                TimelineStep::Update(name) => self.set_step(&name, turn),
                 TimelineStep::Create if more == 0 => {}
                 TimelineStep::Create => {
                     more -= 1;
@@ -112,7 +112,7 @@ impl Owner {
         (self.machines.into_values().collect(), next)
     }
 
-    fn set_turn(&mut self, name: &str, turn: usize) {
+    fn set_step(&mut self, name: &str, turn: usize) {
         let Some(machine) = self.machines.get_mut(name) else { return };
         let cost = self.changes.get(name).map_or(Cost::Nothing, worst);
         (machine.step, machine.outcome) = (Some(turn), cost.into());
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn what_needs_a_turn_waits_for_it_and_the_rest_happens_at_once() {
+    fn changes_in_steps_wait_and_the_rest_happens_at_once() {
         let mut updated = owner();
         updated.update("b");
         updated.update("a");
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_is_told_once() {
+    fn a_machine_is_listed_once() {
         let mut timeline = Timeline::default();
         timeline.add(owner());
         let mut other = Owner::new("ns", "x", &BTreeSet::new());

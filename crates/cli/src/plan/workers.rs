@@ -68,7 +68,7 @@ impl Future<'_> {
         if let Some(why) = &foresight.held {
             self.plan.refusals.push(Refusal::new(&title, why));
         }
-        tell(&mut owner, &world, &foresight, &judged);
+        add_machines(&mut owner, &world, &foresight, &judged);
         self.note(&title, &after, &foresight, leader.as_ref());
         self.timeline.add(owner);
         Ok(())
@@ -139,7 +139,7 @@ impl Future<'_> {
     }
 }
 
-fn tell(owner: &mut Owner, world: &World, foresight: &foresee::Foresight, judged: &Judged) {
+fn add_machines(owner: &mut Owner, world: &World, foresight: &foresee::Foresight, judged: &Judged) {
     for machine in world.machines.iter().filter(|machine| machine.metadata.deletion_timestamp.is_none()) {
         let name = machine.name_any();
         let set = owners::controller_of(&machine.metadata).map(|set| set.name.as_str()).unwrap_or_default();

@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn a_version_that_cannot_be_is_told_in_one_line() {
+    fn the_error_of_an_invalid_version_is_one_line() {
         let folder = tempfile::tempdir().unwrap();
         for wrong in ["0.1.0", "v9.9.9"] {
             let error = format!("{:#}", released(wrong, folder.path()).unwrap_err());

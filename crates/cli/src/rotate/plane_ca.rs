@@ -1,6 +1,6 @@
 //! `capstan rotate plane-ca`: replaces the CA of an embedded plane in two steps, with a restart of the plane after each.
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, bail};
 use capstan_api::agent::MachineReport;
 use capstan_plan::Digest;
 use kube::ResourceExt;
@@ -12,22 +12,14 @@ use super::args::PlaneCaArgs;
 use crate::client::{ASKING, PlaneArgs};
 use crate::progress::waiting;
 use crate::up::authorities::{self, Authorities, Replacement};
-use crate::up::{default_data_dir, folder};
+use crate::up::{existing_data_dir, folder};
 
 /// Names in one message.
 const MOST_NAMES: usize = 20;
 
 pub(super) async fn run(args: &PlaneCaArgs) -> Result<()> {
-    let data_dir = match &args.data_dir {
-        Some(folder) => folder.clone(),
-        None => default_data_dir()?,
-    };
+    let data_dir = existing_data_dir(args.data_dir.as_deref())?;
     let keys = folder::pki(&data_dir);
-    ensure!(
-        keys.join("ca.crt").exists(),
-        "there is no embedded plane in {}: pass its --data-dir",
-        data_dir.display()
-    );
     let said = match args.finish {
         false => {
             authorities::begin(&keys)?;

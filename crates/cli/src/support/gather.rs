@@ -61,7 +61,7 @@ impl Gather {
 
     /// All objects of Cluster API's and Capstan's groups.
     async fn kinds(&mut self) -> Result<()> {
-        tell("API groups");
+        print_reading("API groups");
         let client = self.client.clone();
         let groups = match timely(async { client.list_api_groups().await }).await {
             Ok(groups) => groups.groups,
@@ -110,7 +110,7 @@ impl Gather {
     async fn clusters(&mut self) -> Result<()> {
         let now = Timestamp::now();
         for (namespace, name) in std::mem::take(&mut self.clusters) {
-            tell(&format!("describe and why of Cluster {namespace}/{name}"));
+            print_reading(&format!("describe and why of Cluster {namespace}/{name}"));
             let read = describe::read(self.client.clone(), &namespace, &name);
             match tokio::time::timeout(PATIENCE, read).await.map_err(|_| late()).and_then(|found| found) {
                 Err(error) => {
@@ -197,7 +197,7 @@ impl Gather {
                         "logs/{namespace}/{name}/{container}{}.log",
                         if previous { ".previous" } else { "" }
                     );
-                    tell(&file);
+                    print_reading(&file);
                     match timely(async { api.logs(&name, &params).await }).await {
                         Ok(log) => self.archive.text(&file, &log)?,
                         // Usually there is no former container.
@@ -222,7 +222,7 @@ impl Gather {
             "" => resource.plural.clone(),
             group => format!("{}.{group}", resource.plural),
         };
-        tell(&kind);
+        print_reading(&kind);
         let client = self.client.clone();
         let within =
             |namespace: &str| Api::<DynamicObject>::namespaced_with(client.clone(), namespace, resource);
@@ -302,6 +302,6 @@ fn text(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_owned()
 }
 
-fn tell(what: &str) {
+fn print_reading(what: &str) {
     eprintln!("reading {}", harmless(what));
 }

@@ -70,7 +70,7 @@ mod tests {
     };
 
     #[test]
-    fn a_secret_is_told_by_its_keys_and_their_sizes() {
+    fn a_secret_is_shown_as_its_keys_and_their_sizes() {
         let secret = json!({
             "kind": "Secret", "type": "Opaque",
             "metadata": {"name": "s", "labels": {"a": "b"}, "annotations": {"x": "hunter2"}, "managedFields": []},
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_is_told_by_its_steps() {
+    fn a_plan_is_shown_as_its_steps() {
         let machine = MachineIdentity { name: "m".parse().unwrap(), machine_id: "i".parse().unwrap() };
         let mut sealed = MachinePlan::new(machine, Revision::FIRST, Epoch(1), jiff::Timestamp::UNIX_EPOCH);
         let file = File {

@@ -156,7 +156,7 @@ impl Sheet {
         lines.extend(paragraph(indent, &waits.message, Paint::Plain, self.width));
         let actor = labelled("Who must act:", &waits.owner);
         lines.extend(paragraph(indent, &actor, Paint::Plain, self.width));
-        lines.retain(|line| !line.pieces.is_empty());
+        lines.retain(|line| !line.parts.is_empty());
         lines
     }
 

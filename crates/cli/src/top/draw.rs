@@ -8,7 +8,7 @@ use ratatui::layout::{Position, Rect, Size};
 use ratatui::style::{Color, Modifier, Style};
 
 use super::columns::{GAP, widths};
-use super::page::{Body, Paint, Piece, Row, Shown, Table, TextLine};
+use super::page::{Body, Paint, PaintedText, Row, Shown, Table, TextLine};
 use super::safe::Safe;
 use super::state::{Mode, State};
 use crate::describe;
@@ -41,7 +41,7 @@ pub(super) struct Status {
     /// Address of the plane, and the selected namespace.
     pub(super) place: String,
     /// Since when the plane does not respond, and the error.
-    pub(super) trouble: Option<(Timestamp, String)>,
+    pub(super) outage: Option<(Timestamp, String)>,
 }
 
 /// Everything that is drawn.
@@ -137,7 +137,7 @@ impl Canvas<'_> {
             Body::Text(_) => String::new(),
         };
         let left = Safe::line(&format!("{}{count}", state.path().join(" › ")));
-        let right = Safe::line(&match &status.trouble {
+        let right = Safe::line(&match &status.outage {
             Some(_) => format!("no connection  {}", status.place),
             None => status.place.clone(),
         });
@@ -164,7 +164,7 @@ impl Canvas<'_> {
             self.put(1, row, &prompt.cut(self.width().saturating_sub(2)), Style::default());
             return Some(1 + prompt.width());
         }
-        let (text, paint) = match (&state.complaint, &status.trouble, shown.notices.as_slice()) {
+        let (text, paint) = match (&state.complaint, &status.outage, shown.notices.as_slice()) {
             (Some(complaint), _, _) => (complaint.clone(), Paint::Tone(Tone::Bad)),
             (None, Some((since, why)), _) => {
                 let since = describe::age(*since, now);
@@ -193,8 +193,9 @@ impl Canvas<'_> {
 
     fn table(&mut self, top: usize, room: usize, table: &Table, offset: usize, selected: usize) {
         let rows: Vec<(usize, &Row)> = table.rows.iter().enumerate().skip(offset).take(room).collect();
-        let titles: Vec<Piece> = table.titles.iter().map(|title| Piece::new(title, Paint::Title)).collect();
-        let measured = |pieces: &[Piece]| pieces.iter().map(|piece| piece.text.width()).collect::<Vec<_>>();
+        let titles: Vec<PaintedText> =
+            table.titles.iter().map(|title| PaintedText::new(title, Paint::Title)).collect();
+        let measured = |parts: &[PaintedText]| parts.iter().map(|part| part.text.width()).collect::<Vec<_>>();
         let cells: Vec<Vec<usize>> = rows.iter().map(|(_, row)| measured(&row.cells)).collect();
         // A column on each side is for the mark of the selection.
         let widths = widths(&measured(&titles), &cells, self.width().saturating_sub(2));
@@ -207,7 +208,7 @@ impl Canvas<'_> {
         }
     }
 
-    fn cells(&mut self, row: usize, cells: &[Piece], widths: &[usize], is_selected: bool) {
+    fn cells(&mut self, row: usize, cells: &[PaintedText], widths: &[usize], is_selected: bool) {
         let mark = if is_selected { Modifier::REVERSED } else { Modifier::empty() };
         if is_selected {
             self.fill(row, Style::default().add_modifier(mark));
@@ -237,11 +238,11 @@ impl Canvas<'_> {
 
     fn line(&mut self, row: usize, line: &TextLine) {
         let mut column = line.indent;
-        for piece in &line.pieces {
-            let style = self.style(piece.paint);
-            let text = piece.text.cut(self.width().saturating_sub(column));
+        for part in &line.parts {
+            let style = self.style(part.paint);
+            let text = part.text.cut(self.width().saturating_sub(column));
             self.put(column, row, &text, style);
-            column += piece.text.width() + 1;
+            column += part.text.width() + 1;
         }
     }
 

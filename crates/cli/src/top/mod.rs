@@ -71,7 +71,7 @@ pub(crate) async fn run(args: &TopArgs) -> Result<()> {
         content: Content::Loading,
         shown: (Shown::text(Vec::new()), 0),
         schedule: Schedule::new(),
-        status: Status { place: format!("{server}, {shown_namespace}"), trouble: None },
+        status: Status { place: format!("{server}, {shown_namespace}"), outage: None },
         color: Look::of_stdout(None, false).color,
         screen: Screen::enter()?,
     };
@@ -167,7 +167,7 @@ impl<'a> Top<'a> {
         let height = body_height(size, &shown);
         // The place in a view is kept until its content is there.
         if !matches!(self.content, Content::Loading) {
-            self.state.settle(&shown, height);
+            self.state.adapt_to(&shown, height);
         }
         let (state, status, color) = (&self.state, &self.status, self.color);
         let scene = Scene { state, shown: &shown, status, now, color };
@@ -207,9 +207,9 @@ impl<'a> Top<'a> {
     }
 
     /// Whether the plane answers, or why not.
-    fn heard(&mut self, trouble: Option<String>) -> bool {
-        let since = self.status.trouble.as_ref().map_or_else(Timestamp::now, |(since, _)| *since);
-        self.status.trouble = trouble.map(|why| (since, why));
+    fn heard(&mut self, outage: Option<String>) -> bool {
+        let since = self.status.outage.as_ref().map_or_else(Timestamp::now, |(since, _)| *since);
+        self.status.outage = outage.map(|why| (since, why));
         true
     }
 }

@@ -1,4 +1,4 @@
-//! The content of a view, ready to draw: pieces of safe text with their colours. Pure.
+//! The content of a view, ready to draw: parts of safe text with their colours. Pure.
 
 use capstan_ui::model::{Age, Tone};
 use jiff::Timestamp;
@@ -7,7 +7,7 @@ use super::safe::Safe;
 use super::state::{Name, View};
 use crate::describe;
 
-/// Style of a piece of text.
+/// Style of a part of text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Paint {
     #[default]
@@ -19,54 +19,54 @@ pub(super) enum Paint {
 
 /// Text in one style.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Piece {
+pub(super) struct PaintedText {
     pub(super) text: Safe,
     pub(super) paint: Paint,
 }
 
-impl Piece {
+impl PaintedText {
     pub(super) fn new(text: &str, paint: Paint) -> Self {
         Self { text: Safe::line(text), paint }
     }
 }
 
-/// A line of pieces, separated by spaces, with an indent.
+/// A line of parts, separated by spaces, with an indent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct TextLine {
     pub(super) indent: usize,
-    pub(super) pieces: Vec<Piece>,
+    pub(super) parts: Vec<PaintedText>,
 }
 
 impl TextLine {
     pub(super) fn at(indent: usize) -> Self {
-        Self { indent, pieces: Vec::new() }
+        Self { indent, parts: Vec::new() }
     }
 
-    /// Adds a piece, unless its text is empty.
+    /// Adds a part, unless its text is empty.
     pub(super) fn with(mut self, text: &str, paint: Paint) -> Self {
-        let piece = Piece::new(text, paint);
-        if piece.text.width() > 0 {
-            self.pieces.push(piece);
+        let part = PaintedText::new(text, paint);
+        if part.text.width() > 0 {
+            self.parts.push(part);
         }
         self
     }
 
-    /// Adds a piece in a column of at least this width.
+    /// Adds a part in a column of at least this width.
     pub(super) fn column(mut self, text: &str, paint: Paint, width: usize) -> Self {
-        let piece = Piece::new(text, paint);
-        let blanks = width.saturating_sub(piece.text.width());
-        self.pieces.push(piece);
+        let part = PaintedText::new(text, paint);
+        let blanks = width.saturating_sub(part.text.width());
+        self.parts.push(part);
         if blanks > 0 {
-            // One blank comes with the next piece.
-            self.pieces.push(Piece { text: Safe::blanks(blanks - 1), paint: Paint::Plain });
+            // One blank comes with the next part.
+            self.parts.push(PaintedText { text: Safe::blanks(blanks - 1), paint: Paint::Plain });
         }
         self
     }
 
     /// The line as plain text.
     pub(super) fn text(&self) -> String {
-        let pieces: Vec<&str> = self.pieces.iter().map(|piece| piece.text.as_str()).collect();
-        format!("{}{}", " ".repeat(self.indent), pieces.join(" "))
+        let parts: Vec<&str> = self.parts.iter().map(|part| part.text.as_str()).collect();
+        format!("{}{}", " ".repeat(self.indent), parts.join(" "))
     }
 }
 
@@ -76,7 +76,7 @@ pub(super) fn paragraph(indent: usize, text: &str, paint: Paint, width: usize) -
     let lines = Safe::lines(text).into_iter().filter(|line| line.width() > 0);
     lines
         .flat_map(|line| line.wrapped(room))
-        .map(|text| TextLine { indent, pieces: vec![Piece { text, paint }] })
+        .map(|text| TextLine { indent, parts: vec![PaintedText { text, paint }] })
         .collect()
 }
 
@@ -84,7 +84,7 @@ pub(super) fn paragraph(indent: usize, text: &str, paint: Paint, width: usize) -
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Row {
     pub(super) name: Name,
-    pub(super) cells: Vec<Piece>,
+    pub(super) cells: Vec<PaintedText>,
     /// The view that Enter opens.
     pub(super) opens: View,
     /// The view that `d` opens.

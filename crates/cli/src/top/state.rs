@@ -200,11 +200,11 @@ impl State {
         if is_table {
             level.name = shown.rows().get(level.selected).map(|row| row.name.clone());
         }
-        self.settle(shown, height);
+        self.adapt_to(shown, height);
     }
 
     /// Adapts to changed content: the selection follows its object, and stays on the screen.
-    pub(super) fn settle(&mut self, shown: &Shown, height: usize) {
+    pub(super) fn adapt_to(&mut self, shown: &Shown, height: usize) {
         let level = self.level_mut();
         if let Body::Text(lines) = &shown.body {
             level.offset = level.offset.min(lines.len().saturating_sub(height));

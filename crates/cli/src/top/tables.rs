@@ -3,7 +3,7 @@
 use capstan_ui::model::{ClusterRow, Count, Fleet, HostRow, Hosts, Tone, Waiting};
 use jiff::Timestamp;
 
-use super::page::{Body, Paint, Piece, Row, Shown, Table, TextLine, ago, matches};
+use super::page::{Body, Paint, PaintedText, Row, Shown, Table, TextLine, ago, matches};
 use super::state::{Name, View};
 use crate::ui::{MachineRow, Machines};
 
@@ -24,15 +24,15 @@ fn cluster(row: &ClusterRow, now: Timestamp) -> Row {
     let waits = row.waiting.as_ref();
     Row {
         cells: vec![
-            Piece::new(&row.namespace, Paint::Dim),
-            Piece::new(&row.name, Paint::Plain),
-            Piece::new(&row.version, Paint::Plain),
-            Piece::new(&row.health, Paint::Tone(row.tone)),
-            Piece::new(&row.phase, Paint::Plain),
-            Piece::new(&row.servers, Paint::Tone(share(&row.servers))),
-            Piece::new(&row.workers, Paint::Tone(share(&row.workers))),
-            Piece::new(&ago(waits.and_then(|waits| waits.since.as_ref()), now), Paint::Plain),
-            Piece::new(&waits.map(reason).unwrap_or_default(), Paint::Tone(Tone::Waiting)),
+            PaintedText::new(&row.namespace, Paint::Dim),
+            PaintedText::new(&row.name, Paint::Plain),
+            PaintedText::new(&row.version, Paint::Plain),
+            PaintedText::new(&row.health, Paint::Tone(row.tone)),
+            PaintedText::new(&row.phase, Paint::Plain),
+            PaintedText::new(&row.servers, Paint::Tone(share(&row.servers))),
+            PaintedText::new(&row.workers, Paint::Tone(share(&row.workers))),
+            PaintedText::new(&ago(waits.and_then(|waits| waits.since.as_ref()), now), Paint::Plain),
+            PaintedText::new(&waits.map(reason).unwrap_or_default(), Paint::Tone(Tone::Waiting)),
         ],
         opens: View::Machines(Some(name.clone())),
         details: View::Cluster(name.clone()),
@@ -78,16 +78,16 @@ fn machine(row: &MachineRow, now: Timestamp) -> Row {
     let role = if row.is_server { "control-plane" } else { "worker" };
     Row {
         cells: vec![
-            Piece::new(&row.cluster, Paint::Dim),
-            Piece::new(&row.name, Paint::Plain),
-            Piece::new(role, Paint::Plain),
-            Piece::new(&row.phase, Paint::Tone(row.tone)),
-            Piece::new(&row.version, Paint::Plain),
-            Piece::new(&row.node, Paint::Plain),
-            Piece::new(&row.host, Paint::Plain),
-            Piece::new(&ago(waits.and_then(|waits| waits.since.as_ref()), now), Paint::Plain),
-            Piece::new(&waits.map(reason).unwrap_or_default(), Paint::Tone(Tone::Waiting)),
-            Piece::new(waits.map(|waits| waits.owner.as_str()).unwrap_or_default(), Paint::Plain),
+            PaintedText::new(&row.cluster, Paint::Dim),
+            PaintedText::new(&row.name, Paint::Plain),
+            PaintedText::new(role, Paint::Plain),
+            PaintedText::new(&row.phase, Paint::Tone(row.tone)),
+            PaintedText::new(&row.version, Paint::Plain),
+            PaintedText::new(&row.node, Paint::Plain),
+            PaintedText::new(&row.host, Paint::Plain),
+            PaintedText::new(&ago(waits.and_then(|waits| waits.since.as_ref()), now), Paint::Plain),
+            PaintedText::new(&waits.map(reason).unwrap_or_default(), Paint::Tone(Tone::Waiting)),
+            PaintedText::new(waits.map(|waits| waits.owner.as_str()).unwrap_or_default(), Paint::Plain),
         ],
         opens: View::Machine(name.clone()),
         details: View::Machine(name.clone()),
@@ -109,13 +109,13 @@ fn host(row: &HostRow) -> Row {
     };
     Row {
         cells: vec![
-            Piece::new(&row.namespace, Paint::Dim),
-            Piece::new(&row.name, Paint::Plain),
-            Piece::new(&row.state, Paint::Tone(row.tone)),
-            Piece::new(&row.domain, Paint::Plain),
-            Piece::new(&row.cluster, Paint::Plain),
-            Piece::new(&row.machine, Paint::Plain),
-            Piece::new(&row.reason, Paint::Tone(row.tone)),
+            PaintedText::new(&row.namespace, Paint::Dim),
+            PaintedText::new(&row.name, Paint::Plain),
+            PaintedText::new(&row.state, Paint::Tone(row.tone)),
+            PaintedText::new(&row.domain, Paint::Plain),
+            PaintedText::new(&row.cluster, Paint::Plain),
+            PaintedText::new(&row.machine, Paint::Plain),
+            PaintedText::new(&row.reason, Paint::Tone(row.tone)),
         ],
         opens: View::Host(name.clone()),
         details: View::Host(name.clone()),
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn the_filter_tells_how_many_rows_it_hides() {
+    fn the_filter_shows_how_many_rows_it_hides() {
         let Body::Table(table) = clusters(&fleet(), "shop", Timestamp::UNIX_EPOCH).body else {
             unreachable!()
         };

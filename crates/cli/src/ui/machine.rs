@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn the_change_of_a_plan_is_told_by_what_ran_before() {
+    fn the_change_of_a_plan_is_found_by_what_ran_before() {
         let setup = |version: &str, restart: &str, drain: &str| json!({"version": version, "restart": restart, "drain": drain});
         let new = setup("v2", "b", "b");
         for (ran, expected) in [

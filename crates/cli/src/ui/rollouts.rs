@@ -6,7 +6,7 @@
 use capstan_api::meta::labels::CLUSTER_NAME;
 use capstan_controller::names::label_value;
 use capstan_planner::plans::{RECORD_ANNOTATION, Record};
-use capstan_ui::model::{Age, MachineChange, Revision, Rollout, RolloutTurn, Tone};
+use capstan_ui::model::{Age, MachineChange, Revision, Rollout, RolloutMachineRow, Tone};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::{Api, ListParams};
@@ -54,7 +54,11 @@ pub(super) fn rollouts(snapshot: &Snapshot, records: &Records, now: Timestamp) -
             progress: progress.map(why::Rollout::progress).unwrap_or_default(),
             since: progress.and_then(|rollout| rollout.since).map(|since| age(since, now)),
             waits: progress.and_then(|rollout| rollout.waits.clone()).unwrap_or_default(),
-            turns: progress.into_iter().flat_map(|rollout| &rollout.turns).map(|it| turn(it, now)).collect(),
+            turns: progress
+                .into_iter()
+                .flat_map(|rollout| &rollout.turns)
+                .map(|it| machine_row(it, now))
+                .collect(),
             object,
             changes,
             changes_more,
@@ -77,16 +81,18 @@ fn is_of(object: &Value, deployment: &Value) -> bool {
     object["metadata"]["labels"][DEPLOYMENT] == deployment["metadata"]["name"]
 }
 
-fn turn(turn: &why::MachineTurn, now: Timestamp) -> RolloutTurn {
-    RolloutTurn {
+fn machine_row(turn: &why::RolloutMachine, now: Timestamp) -> RolloutMachineRow {
+    RolloutMachineRow {
         machine: turn.machine.clone(),
         turn: turn.turn.name().to_owned(),
         doing: turn.doing.clone(),
         since: turn.since.map(|since| age(since, now)),
         tone: match turn.turn {
-            why::RolloutTurn::Failed => Tone::Bad,
-            why::RolloutTurn::Now => Tone::Waiting,
-            why::RolloutTurn::Next | why::RolloutTurn::Later | why::RolloutTurn::Held => Tone::Neutral,
+            why::RolloutPosition::Failed => Tone::Bad,
+            why::RolloutPosition::Now => Tone::Waiting,
+            why::RolloutPosition::Next | why::RolloutPosition::Later | why::RolloutPosition::Held => {
+                Tone::Neutral
+            }
         },
     }
 }
@@ -199,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rollout_in_progress_has_the_turns_of_its_machines_and_what_was_changed_before() {
+    fn the_rollout_in_progress_lists_its_machines_and_earlier_changes() {
         let condition = |type_: &str, status: &str, message: &str| {
             json!({"type": type_, "status": status, "reason": "R", "message": message,
                 "lastTransitionTime": "1970-01-01T00:00:00Z"})

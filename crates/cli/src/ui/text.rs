@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_waits_for_a_hand_off_its_turn_or_its_deletion() {
+    fn a_machine_waits_for_a_hand_off_a_rollout_or_its_deletion() {
         let condition = |type_: &str, status: &str, reason: &str| {
             json!({"type": type_, "status": status, "reason": reason, "message": "m",
                 "lastTransitionTime": "1970-01-01T00:00:00Z"})

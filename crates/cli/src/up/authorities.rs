@@ -102,7 +102,7 @@ pub(crate) fn finish(folder: &Path) -> Result<()> {
 
 /// Puts the second CA in the place of the first one, if that was given up. Only for the process that has locked the folder: it is
 /// safe to repeat, and not safe to do twice at the same time.
-pub(super) fn settle(folder: &Path) -> Result<()> {
+pub(super) fn promote_next_ca(folder: &Path) -> Result<()> {
     if Replacement::of(folder) == Replacement::OnlyNext {
         for (from, to) in [("next.key", "ca.key"), ("next.crt", "ca.crt")] {
             let from = folder.join(from);
@@ -150,7 +150,7 @@ mod tests {
         assert!(finish(folder).unwrap_err().to_string().contains("no CA is being replaced"));
         begin(folder).unwrap();
         assert!(begin(folder).unwrap_err().to_string().contains("already"));
-        settle(folder).unwrap();
+        promote_next_ca(folder).unwrap();
         let both = Authorities::open(folder).unwrap();
         assert_ne!(both.clients.certificate, first.clients.certificate);
         assert_eq!(both.bundle, both.clients.certificate.clone() + &first.bundle);
@@ -159,9 +159,9 @@ mod tests {
         finish(folder).unwrap();
         let only = Authorities::open(folder).unwrap();
         assert_eq!((&only.bundle, key(&only.server)), (&both.clients.certificate, key(&both.clients_issuer)));
-        settle(folder).unwrap();
-        let settled = Authorities::open(folder).unwrap();
-        assert_eq!((&settled.bundle, &settled.clients), (&only.bundle, &only.clients));
+        promote_next_ca(folder).unwrap();
+        let promoted = Authorities::open(folder).unwrap();
+        assert_eq!((&promoted.bundle, &promoted.clients), (&only.bundle, &only.clients));
         assert_eq!(Replacement::of(folder), Replacement::None);
         begin(folder).unwrap();
     }
@@ -185,7 +185,7 @@ mod tests {
                     None => fs::remove_file(folder.join(name)).unwrap(),
                 }
             }
-            settle(folder).unwrap();
+            promote_next_ca(folder).unwrap();
             assert_eq!(Authorities::open(folder).unwrap().bundle, expected, "after {done} files");
             assert!(all[2..].iter().all(|name| !folder.join(name).exists()), "after {done} files");
         }

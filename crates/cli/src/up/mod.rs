@@ -6,7 +6,7 @@ pub(crate) mod kubeconfig;
 pub(crate) mod pki;
 mod renewal;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use capstan_api::access::MACHINE_ACCOUNTS;
 use capstan_apiserver::{
     AccountLimits, ApiServer, AuditPolicy, Authority, OpenError, Options, Rate, Restriction, StartError,
@@ -66,10 +66,7 @@ const PORT: &str = "port";
 pub(crate) async fn run(args: &UpArgs) -> Result<()> {
     crate::open_files::allow_all();
     log::to_stderr(args.tuning.verbosity);
-    let data_dir = match &args.data_dir {
-        Some(folder) => folder.clone(),
-        None => default_data_dir()?,
-    };
+    let data_dir = data_dir(args.data_dir.as_deref())?;
     let stop = stop::on_signal()?;
     let folder = DataFolder::take(&data_dir)?;
     let selection = go_on(&folder, args)?;
@@ -211,7 +208,7 @@ impl RunningPlane {
             [host.as_str(), &own].iter().filter(|name| !["127.0.0.1", "0.0.0.0", "::"].contains(*name)),
         );
         names.dedup();
-        authorities::settle(&folder::pki(data_dir))?;
+        authorities::promote_next_ca(&folder::pki(data_dir))?;
         let pki = Pki::open(&folder::pki(data_dir), &names, Timestamp::now())?;
         // Before the store: who cannot listen should not lock anybody out.
         let listener = TcpListener::bind(listen)
@@ -333,6 +330,22 @@ fn after(mut address: SocketAddr) -> SocketAddr {
     address
 }
 
+/// The data folder that the user has passed, or the default one.
+pub(crate) fn data_dir(passed: Option<&Path>) -> Result<PathBuf> {
+    passed.map_or_else(default_data_dir, |folder| Ok(folder.to_owned()))
+}
+
+/// The same, if it has an embedded plane: opening another folder would create a new CA there.
+pub(crate) fn existing_data_dir(passed: Option<&Path>) -> Result<PathBuf> {
+    let data_dir = data_dir(passed)?;
+    ensure!(
+        folder::pki(&data_dir).join("ca.crt").exists(),
+        "there is no embedded plane in {}: pass its --data-dir",
+        data_dir.display()
+    );
+    Ok(data_dir)
+}
+
 /// The default data folder of a plane.
 pub(crate) fn default_data_dir() -> Result<PathBuf> {
     let base = std::env::var_os("XDG_DATA_HOME")
@@ -347,7 +360,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn machines_are_told_one_address() {
+    fn machines_get_one_address() {
         let address = |listen: &str, advertise| advertised(listen.parse().unwrap(), advertise).ok();
         assert_eq!(address("127.0.0.1", None).as_deref(), Some("127.0.0.1"));
         assert_eq!(address("10.77.0.1", None).as_deref(), Some("10.77.0.1"));

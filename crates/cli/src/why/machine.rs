@@ -153,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_ready_machine_that_is_not_up_to_date_waits_for_its_turn() {
+    fn a_ready_machine_that_is_not_up_to_date_waits_for_the_rollout() {
         let machine = |conditions: Value| json!({"spec": {"clusterName": "shop"}, "status": {"conditions": conditions}});
         let conditions = json!([{"type": "UpToDate", "status": "False", "message": "* spec.version: another version\x1b[2J"}]);
         let text = when_ready(&machine(conditions), Look::default());

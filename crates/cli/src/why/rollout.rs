@@ -41,7 +41,7 @@ pub(crate) struct Rollout {
     /// What differs on the Machines that are not up to date.
     changes: Vec<String>,
     /// The Machines that are not up to date or not ready, in the order of their turns.
-    pub(crate) turns: Vec<MachineTurn>,
+    pub(crate) turns: Vec<RolloutMachine>,
 }
 
 impl Rollout {
@@ -55,9 +55,9 @@ impl Rollout {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct MachineTurn {
+pub(crate) struct RolloutMachine {
     pub(crate) machine: String,
-    pub(crate) turn: RolloutTurn,
+    pub(crate) turn: RolloutPosition,
     /// What the machine does, or waits for.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub(crate) doing: String,
@@ -67,7 +67,7 @@ pub(crate) struct MachineTurn {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) enum RolloutTurn {
+pub(crate) enum RolloutPosition {
     /// Its plan has failed, or its agent rejects it: the rollout stops until a person acts.
     Failed,
     /// It is being changed, made or deleted.
@@ -78,7 +78,7 @@ pub(crate) enum RolloutTurn {
     Held,
 }
 
-impl RolloutTurn {
+impl RolloutPosition {
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Failed => "failed",
@@ -125,7 +125,7 @@ fn rollout(
             None if !is(machine, "UpToDate", "False") => {}
             None if !machine["metadata"]["annotations"][keep::HOLD].is_null() => {
                 let doing = format!("has the annotation {}", keep::HOLD);
-                turns.push(machine_turn(machine, RolloutTurn::Held, doing, None));
+                turns.push(rollout_machine(machine, RolloutPosition::Held, doing, None));
             }
             None => waiting.push(machine),
         }
@@ -135,13 +135,13 @@ fn rollout(
     let is_next = |machine: &&&Value| next.as_deref() == Some(name(machine));
     let doing = |machine: &Value| line_about(&message, name(machine)).unwrap_or_default().to_owned();
     turns.extend(
-        waiting.iter().filter(is_next).map(|it| machine_turn(it, RolloutTurn::Next, doing(it), None)),
+        waiting.iter().filter(is_next).map(|it| rollout_machine(it, RolloutPosition::Next, doing(it), None)),
     );
     turns.extend(
         waiting
             .iter()
             .filter(|it| !is_next(it))
-            .map(|it| machine_turn(it, RolloutTurn::Later, doing(it), None)),
+            .map(|it| rollout_machine(it, RolloutPosition::Later, doing(it), None)),
     );
     Some(Rollout {
         object: format!("{}/{}", text(&owner["kind"]), name(owner)),
@@ -156,14 +156,14 @@ fn rollout(
 }
 
 /// What a Machine does now, if it is its turn.
-fn now(machine: &Value, report: Option<&Value>, owner_line: Option<&str>) -> Option<MachineTurn> {
+fn now(machine: &Value, report: Option<&Value>, owner_line: Option<&str>) -> Option<RolloutMachine> {
     if machine["metadata"]["deletionTimestamp"].is_string() {
         let deleting = condition(machine, "Deleting");
         let why = deleting.map(first_line).filter(|why| !why.is_empty());
         let doing = why.map_or_else(|| "is deleted".to_owned(), |why| format!("is deleted: {why}"));
-        return Some(machine_turn(
+        return Some(rollout_machine(
             machine,
-            RolloutTurn::Now,
+            RolloutPosition::Now,
             doing,
             timestamp(&machine["metadata"]["deletionTimestamp"]),
         ));
@@ -178,9 +178,9 @@ fn now(machine: &Value, report: Option<&Value>, owner_line: Option<&str>) -> Opt
                 Some(why) => format!("is updated in place: {why}"),
                 None => format!("is updated in place: {}", first_line(updating)),
             };
-        return Some(machine_turn(
+        return Some(rollout_machine(
             machine,
-            RolloutTurn::Now,
+            RolloutPosition::Now,
             doing,
             timestamp(&updating["lastTransitionTime"]),
         ));
@@ -191,11 +191,11 @@ fn now(machine: &Value, report: Option<&Value>, owner_line: Option<&str>) -> Opt
         false => "is made",
     };
     let doing = format!("{what}: {}", first_line(ready));
-    Some(machine_turn(machine, RolloutTurn::Now, doing, timestamp(&ready["lastTransitionTime"])))
+    Some(rollout_machine(machine, RolloutPosition::Now, doing, timestamp(&ready["lastTransitionTime"])))
 }
 
 /// The step of a plan that has not been carried out. `owner_line` is what the control plane says of the machine.
-fn plan(machine: &Value, report: &Value, owner_line: Option<&str>) -> Option<MachineTurn> {
+fn plan(machine: &Value, report: &Value, owner_line: Option<&str>) -> Option<RolloutMachine> {
     let status = &report["status"];
     let step = &status["step"];
     let place = match (step["index"].as_i64(), step["total"].as_i64(), step["name"].as_str()) {
@@ -206,14 +206,16 @@ fn plan(machine: &Value, report: &Value, owner_line: Option<&str>) -> Option<Mac
     let said = text(&status["message"]);
     let why = owner_line.or_else(|| said.lines().next()).filter(|why| !why.is_empty());
     let (turn_now, doing) = match status["phase"].as_str()? {
-        "Applying" => (RolloutTurn::Now, format!("carries out {place}")),
+        "Applying" => (RolloutPosition::Now, format!("carries out {place}")),
         // The agent only says that a gate is closed; why is known to the control plane.
         "Waiting" => match owner_line {
-            Some(why) => (RolloutTurn::Now, format!("waits at {place}: {why}")),
-            None => (RolloutTurn::Now, format!("waits at {place}, until the control plane lets it go on")),
+            Some(why) => (RolloutPosition::Now, format!("waits at {place}: {why}")),
+            None => {
+                (RolloutPosition::Now, format!("waits at {place}, until the control plane lets it go on"))
+            }
         },
-        "Failed" => (RolloutTurn::Failed, format!("has failed at {place}")),
-        "Refused" => (RolloutTurn::Failed, "rejects its plan".to_owned()),
+        "Failed" => (RolloutPosition::Failed, format!("has failed at {place}")),
+        "Refused" => (RolloutPosition::Failed, "rejects its plan".to_owned()),
         _ => return None,
     };
     let doing = match why.filter(|_| status["phase"] != "Waiting") {
@@ -221,11 +223,16 @@ fn plan(machine: &Value, report: &Value, owner_line: Option<&str>) -> Option<Mac
         None => doing,
     };
     let since = timestamp(&step["started"]).or_else(|| timestamp(&status["lastUpdated"]));
-    Some(machine_turn(machine, turn_now, doing, since))
+    Some(rollout_machine(machine, turn_now, doing, since))
 }
 
-fn machine_turn(machine: &Value, turn: RolloutTurn, doing: String, since: Option<Timestamp>) -> MachineTurn {
-    MachineTurn { machine: name(machine).to_owned(), turn, doing, since }
+fn rollout_machine(
+    machine: &Value,
+    turn: RolloutPosition,
+    doing: String,
+    since: Option<Timestamp>,
+) -> RolloutMachine {
+    RolloutMachine { machine: name(machine).to_owned(), turn, doing, since }
 }
 
 /// The control plane changes its oldest Machine first.
@@ -309,13 +316,13 @@ pub(super) fn render(rollouts: &[Rollout], now: Timestamp, look: Look) -> String
     text
 }
 
-fn line(turn: &MachineTurn, now: Timestamp, look: Look) -> String {
+fn line(turn: &RolloutMachine, now: Timestamp, look: Look) -> String {
     let mark = turn.turn.name();
     let color = match turn.turn {
-        RolloutTurn::Failed => Color::Red,
-        RolloutTurn::Now => Color::Yellow,
-        RolloutTurn::Next => Color::Cyan,
-        RolloutTurn::Later | RolloutTurn::Held => Color::Gray,
+        RolloutPosition::Failed => Color::Red,
+        RolloutPosition::Now => Color::Yellow,
+        RolloutPosition::Next => Color::Cyan,
+        RolloutPosition::Later | RolloutPosition::Held => Color::Gray,
     };
     let blanks = " ".repeat(6_usize.saturating_sub(mark.len()));
     let since = turn.since.map(|since| format!(" (for {})", age(since, now))).unwrap_or_default();

@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use plane::{CAPSTAN, Plane, hostile, shop};
+use plane::{CAPSTAN, TopPlane, hostile, shop};
 use screen::Screen;
 use terminal::Terminal;
 
@@ -22,7 +22,7 @@ const ENTER: &str = "\r";
 const ESCAPE: &str = "\x1b";
 const HOSTILE: &str = "\x1b]0;owned\x07\x1b[2J\x1b[31;1H\u{202e}evil";
 
-fn top(plane: &Plane, args: &[&str], variables: &[(&str, &str)]) -> Terminal {
+fn top(plane: &TopPlane, args: &[&str], variables: &[(&str, &str)]) -> Terminal {
     let kubeconfig = plane.kubeconfig();
     Terminal::run(CAPSTAN, &[&["top", "--kubeconfig", &kubeconfig], args].concat(), variables)
 }
@@ -34,7 +34,7 @@ fn send(signal: &str, terminal: &Terminal) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cluster_comes_up_before_your_eyes() {
-    let plane = Plane::start("all");
+    let plane = TopPlane::start("all");
     let mut top = top(&plane, &[], &[]);
     top.shows(&["Clusters [0]", "No clusters.", "all namespaces"]);
     assert!(top.is_coloured());
@@ -89,7 +89,7 @@ async fn a_cluster_comes_up_before_your_eyes() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn hostile_text_does_not_steer_the_terminal() {
-    let plane = Plane::start("none");
+    let plane = TopPlane::start("none");
     plane.apply(&hostile(HOSTILE)).await;
     let mut top = top(&plane, &["-n", "default"], &[("NO_COLOR", "1")]);
     top.shows(&["Clusters [1]", "namespace default", "evil"]);
@@ -115,7 +115,7 @@ async fn hostile_text_does_not_steer_the_terminal() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_plane_that_goes_and_comes_back_is_followed() {
-    let mut plane = Plane::start("none");
+    let mut plane = TopPlane::start("none");
     plane.apply(&hostile("in the first life")[..1]).await;
     let mut top = top(&plane, &[], &[]);
     top.shows(&["Clusters [1]", "in the first life"]);
@@ -131,7 +131,7 @@ async fn a_plane_that_goes_and_comes_back_is_followed() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_signal_gives_the_terminal_back() {
-    let plane = Plane::start("none");
+    let plane = TopPlane::start("none");
     for signal in ["-TERM", "-INT", "-HUP", "-QUIT"] {
         let mut top = top(&plane, &[], &[]);
         top.shows(&["Clusters [0]"]);
@@ -143,7 +143,7 @@ async fn a_signal_gives_the_terminal_back() {
 /// As when the window is closed, or the connection over SSH is lost.
 #[tokio::test(flavor = "multi_thread")]
 async fn it_ends_with_its_terminal() {
-    let plane = Plane::start("none");
+    let plane = TopPlane::start("none");
     let mut top = top(&plane, &[], &[]);
     top.shows(&["Clusters [0]"]);
     let process = PathBuf::from(format!("/proc/{}", top.id()));

@@ -16,14 +16,14 @@ const DEADLINE: Duration = Duration::from_secs(120);
 pub(super) const CAPSTAN: &str = env!("CARGO_BIN_EXE_capstan");
 
 /// `capstan up`; dropping the value kills it.
-pub(super) struct Plane {
+pub(super) struct TopPlane {
     child: Child,
     folder: tempfile::TempDir,
     controllers: &'static str,
     listen: String,
 }
 
-impl Plane {
+impl TopPlane {
     pub(super) fn start(controllers: &'static str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let (child, listen) = up(&folder.path().join("data"), controllers, "127.0.0.1:0");
@@ -64,7 +64,7 @@ impl Plane {
     }
 }
 
-impl Drop for Plane {
+impl Drop for TopPlane {
     fn drop(&mut self) {
         _ = self.child.kill();
         _ = self.child.wait();

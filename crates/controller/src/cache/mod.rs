@@ -239,7 +239,7 @@ impl Caches {
         cache.engine = self.engine.clone();
         if let Source::Watched(shared, _) = &cache.source {
             self.echoes.register(wire, shared);
-            self.engine.metrics.tell_of(shared);
+            self.engine.metrics.expose_cache(shared);
         }
         cache
     }
@@ -568,7 +568,7 @@ impl<K: Cached> Absorb for Shared<K> {
         if self.selection.has(&object)
             && let Some(key) = self.write().absorb(lean(object), lists)
         {
-            self.changed.tell(&key);
+            self.changed.send(&key);
         }
     }
 }
@@ -651,7 +651,7 @@ async fn follow<K: Cached>(shared: Arc<Shared<K>>, api: Api<K>, config: watcher:
             is_news
         });
         for key in changed {
-            shared.changed.tell(&key);
+            shared.changed.send(&key);
         }
     }
 }

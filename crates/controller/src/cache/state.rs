@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_list_tells_what_went_while_nobody_watched() {
+    fn a_new_list_finds_what_was_deleted_while_the_watch_was_down() {
         let mut state = State::default();
         let names_of = |keys: Vec<Key>| keys.iter().map(ToString::to_string).collect::<Vec<_>>();
         let first = vec![object("a", 1, None), object("b", 1, None), object("c", 1, None)];
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_here_is_known_before_the_watch_brings_it() {
+    fn own_writes_are_in_the_cache_before_the_watch_delivers_them() {
         let mut state = State::default();
         assert_eq!(state.absorb(object("a", 1, None), 0), None, "nothing is known before the first list");
         state.replace(vec![object("a", 5, None)]);

@@ -110,9 +110,9 @@ mod tests {
     }
 
     #[test]
-    fn a_cache_is_told_of_for_as_long_as_it_is_there() {
+    fn a_cache_is_exposed_as_long_as_it_exists() {
         let (metrics, cache) = (Metrics::default(), Arc::new(Three));
-        metrics.tell_of(&cache);
+        metrics.expose_cache(&cache);
         metrics.watch_failures("Host").inc();
         let text = metrics.text();
         assert!(text.contains("\ncapstan_cache_objects{kind=\"Host\"} 3\n"), "{text}");

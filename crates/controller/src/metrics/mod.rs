@@ -86,7 +86,7 @@ impl Metrics {
     }
 
     /// Exposes the objects of a cache as long as the cache exists.
-    pub(crate) fn tell_of(&self, source: &Arc<impl Source + 'static>) {
+    pub(crate) fn expose_cache(&self, source: &Arc<impl Source + 'static>) {
         self.0.sources.add(source);
     }
 }

@@ -92,7 +92,7 @@ mod tests {
     use tower::{ServiceExt as _, service_fn};
 
     #[tokio::test]
-    async fn requests_are_counted_by_their_answers() {
+    async fn requests_are_counted_by_their_status_code() {
         let metrics = Metrics::default();
         let server = service_fn(async |request: Request<()>| match request.uri().path() {
             "/gone" => Err("connection refused"),

@@ -80,7 +80,7 @@ fn everything() -> Everything {
 /// Metrics of a process that has done everything once.
 async fn served() -> (Metrics, Arc<Everything>) {
     let (metrics, cache) = (Metrics::default(), Arc::new(everything()));
-    metrics.tell_of(&cache);
+    metrics.expose_cache(&cache);
     metrics.watch_failures("Machine").inc();
     let server = service_fn(async |_: Request<()>| Ok::<_, Infallible>(Response::new(())));
     metrics.count_requests("h").layer(server).oneshot(Request::new(())).await.unwrap();
@@ -128,7 +128,7 @@ async fn the_documentation_names_every_metric_and_no_other() {
 }
 
 #[tokio::test]
-async fn what_waits_is_told_with_who_must_act() {
+async fn waits_are_exposed_with_who_must_act() {
     let (metrics, _cache) = served().await;
     let text = metrics.text();
     let waits: Vec<&str> = text.lines().filter(|line| line.starts_with("capstan_wait_")).collect();

@@ -93,10 +93,10 @@ impl Prober {
             let success = responds(&client).await;
             let news = self.lock().count(success, Timestamp::now());
             if news != News::None {
-                signals.health.tell(&cluster);
+                signals.health.send(&cluster);
             }
             if news == News::ForAll {
-                signals.nodes.tell(&ChangedNode::all(cluster.clone()));
+                signals.nodes.send(&ChangedNode::all(cluster.clone()));
             }
             let pause = self.lock().pause();
             tokio::time::sleep(pause).await;
@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn enough_failures_settle_what_no_success_has() {
+    fn enough_failures_mark_an_unreached_cluster_as_down() {
         let at = |second| Timestamp::UNIX_EPOCH + SignedDuration::from_secs(second);
         let mut health = Health::default();
         for second in 0..50 {

@@ -114,7 +114,7 @@ impl NodeWatch {
                 Event::Apply(node) | Event::Delete(node) => ChangedNode::one(cluster.clone(), node),
                 Event::Init | Event::InitApply(_) => continue,
             };
-            signals.nodes.tell(&change);
+            signals.nodes.send(&change);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Makes what is missing, speaks for this plane, and records what the cluster was made from.
+//! Creates missing Secrets, starts a new epoch for this plane, and records the digests of the Secrets.
 
 use capstan_controller::error::{Doing as _, Error, Result};
 use capstan_controller::secrets::{self, Purpose, plan_key};
@@ -22,7 +22,7 @@ use crate::names::{KEY_DIGESTS, ROTATE_PLAN_KEY, plan_secret};
 use crate::observe::Observed;
 use crate::scope::Scope;
 
-/// What the cluster is kept by; made if it may be.
+/// The certificates and keys of the cluster; created if that is allowed.
 pub(crate) async fn keys(seen: &mut Observed<'_>) -> Result<Option<Keys>> {
     let (scope, cluster) = (seen.scope, seen.scope.cluster_name());
     let missing = match decide(&seen.secrets.by_purpose, &cluster, seen.initialized) {
@@ -72,7 +72,7 @@ pub(crate) async fn keys(seen: &mut Observed<'_>) -> Result<Option<Keys>> {
     Ok(Some(keys))
 }
 
-/// Does the next write that replaces the key of plans, if a user asks for another key. Whether something was written.
+/// Does the next write of a plan key replacement, if the user has requested one. Returns whether something was written.
 pub(crate) async fn rotate(seen: &mut Observed<'_>, keys: &Keys) -> Result<bool> {
     let scope = seen.scope;
     let (Some(key), Some(recorded)) =
@@ -124,13 +124,13 @@ pub(crate) async fn rotate(seen: &mut Observed<'_>, keys: &Keys) -> Result<bool>
     Ok(true)
 }
 
-/// Whether the key of plans was replaced just now: see [`rotation::is_switched`].
+/// Whether the plan key was replaced just now: see [`rotation::is_switched`].
 pub(crate) fn is_plan_key_switched(seen: &Observed<'_>) -> bool {
     let recorded = seen.scope.key_digests().unwrap_or_default();
     rotation::is_switched(&recorded, &digests(&seen.secrets.by_purpose))
 }
 
-/// The machines with a plan whose report says this of the key they trust.
+/// The machines with a plan whose report matches this predicate about the trusted key.
 fn machines_by_key(seen: &Observed<'_>, is: impl Fn(Option<&str>) -> bool) -> Vec<String> {
     let trusted = |name: &String| seen.objects.reports.get(name)?.status.as_ref()?.plan_key.as_deref();
     let machines = seen.objects.machines.keys();
@@ -138,7 +138,7 @@ fn machines_by_key(seen: &Observed<'_>, is: impl Fn(Option<&str>) -> bool) -> Ve
     with_plan.filter(|name| is(trusted(name))).cloned().collect()
 }
 
-/// Sees that there is a token of workers, if there should be one, and says which token workers join with.
+/// Ensures that the workers' token exists, if it should, and returns which token workers join with.
 async fn agent_token(seen: &mut Observed<'_>) -> Result<Separation> {
     let scope = seen.scope;
     let Some(secret) = seen.secrets.by_purpose.get(&Purpose::Token) else { return Ok(Separation::None) };
@@ -161,7 +161,7 @@ async fn agent_token(seen: &mut Observed<'_>) -> Result<Separation> {
     Ok(known.separation())
 }
 
-/// Digests as they are recorded.
+/// The digests, in the form in which they are recorded.
 pub(crate) fn recorded(digests: &KeyDigests) -> Result<String> {
     serde_json::to_string(digests).map_err(|error| Error::transient("cannot record digests of keys", error))
 }

@@ -1,6 +1,6 @@
-//! Whether what a cluster was made from has been changed since. Pure.
+//! Whether the certificates and keys of a cluster have changed since they were recorded. Pure.
 //!
-//! Machines hold the originals: plans made from others would lock every machine out, one after the other.
+//! Machines have the originals: plans made from others would lock every machine out, one after the other.
 
 use capstan_controller::secrets::{self, Purpose, pair, plan_key};
 use capstan_plan::{Digest, SigningKey};
@@ -10,20 +10,20 @@ use std::collections::BTreeMap;
 use super::decide::{NEEDED, keys};
 use super::tokens;
 
-/// Under which the token of workers is recorded, which not every cluster has.
+/// Key of the record of the workers' token, which not every cluster has.
 const AGENT_TOKEN: &str = "AgentToken";
 
-/// Under which the plan key is recorded: the name of its purpose.
+/// Key of the record of the plan key: the name of its purpose.
 pub(super) const PLAN_KEY: &str = "PlanKey";
 
-/// Under which the key is recorded that will replace the plan key.
+/// Key of the record of the key that will replace the plan key.
 pub(super) const NEXT_PLAN_KEY: &str = "NextPlanKey";
 
-/// Digests of what counts in each Secret, by its purpose.
+/// Digests of the relevant content of each Secret, by its purpose.
 pub(crate) type KeyDigests = BTreeMap<String, String>;
 
-/// The digests of Secrets that are complete. Salted with the key of the CA, so that a token which a user has chosen cannot
-/// be guessed from its digest.
+/// The digests of complete Secrets. Salted with the key of the CA, so that a token which a user has chosen cannot be
+/// guessed from its digest.
 pub(crate) fn digests(found: &BTreeMap<Purpose, Secret>) -> KeyDigests {
     let bytes = |purpose: Purpose, key: &str| {
         found.get(&purpose).and_then(|secret| secrets::get(secret, key)).unwrap_or_default().to_vec()
@@ -57,13 +57,13 @@ pub(crate) fn digests(found: &BTreeMap<Purpose, Secret>) -> KeyDigests {
         .collect()
 }
 
-/// Whether the token of workers is recorded.
+/// Whether the workers' token is recorded.
 pub(crate) fn has_agent_token(recorded: &KeyDigests) -> bool {
     recorded.contains_key(AGENT_TOKEN)
 }
 
-/// Why nothing may be made from these Secrets: the first that is not what it was. A change of the CA changes the salt of all
-/// others, so it comes first.
+/// Why no plan may be made from these Secrets: the first one that differs from its record. A change of the CA changes
+/// the salt of all others, so the CA comes first.
 pub(crate) fn changed(recorded: &KeyDigests, now: &KeyDigests, cluster: &str) -> Option<String> {
     let is_announced = |name: &str| {
         name == PLAN_KEY && recorded.get(NEXT_PLAN_KEY).is_some_and(|next| now.get(PLAN_KEY) == Some(next))

@@ -1,14 +1,14 @@
-//! Which Secrets of a cluster are missing, whether they may be made, and in which epoch plans are signed. Pure.
+//! Which Secrets of a cluster are missing, whether they may be created, and in which epoch plans are signed. Pure.
 
 use capstan_controller::secrets::{self, Purpose, pair, plan_key};
 use k8s_openapi::api::core::v1::Secret;
 use std::collections::BTreeMap;
 
-/// What a cluster must have before its first machine gets a plan.
+/// The Secrets that a cluster needs before its first machine gets a plan.
 pub(crate) const NEEDED: [Purpose; 6] =
     [Purpose::Ca, Purpose::Etcd, Purpose::Proxy, Purpose::ServiceAccounts, Purpose::Token, Purpose::PlanKey];
 
-/// What is to be done.
+/// The next step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Decision {
     /// All Secrets exist.
@@ -19,8 +19,8 @@ pub(crate) enum Decision {
     Refuse(String),
 }
 
-/// What is missing is made only before the cluster has begun: afterwards its machines hold the originals, and
-/// others would lock them out. What the user has brought is used as it is.
+/// Missing Secrets are created only before the cluster is initialized: afterwards its machines have the originals, and
+/// other ones would lock them out. Secrets that the user provides are used as they are.
 pub(crate) fn decide(found: &BTreeMap<Purpose, Secret>, cluster: &str, initialized: bool) -> Decision {
     let mut missing = Vec::new();
     for purpose in NEEDED {
@@ -57,11 +57,12 @@ pub(super) fn keys(purpose: Purpose) -> &'static [&'static str] {
     }
 }
 
-/// The epoch in which the plane speaks that makes the plan key.
+/// The epoch of a plane that creates the plan key.
 pub(super) const FIRST_EPOCH: u64 = 1;
 
-/// What goes into the Secret with the plan key so that this plane speaks, if it does not yet: its name, and the next
-/// epoch if another plane has spoken before. In one write, so that nobody speaks for this plane in the old epoch.
+/// The fields of the plan key Secret to write so that this plane signs plans, if they differ: its name, and the next
+/// epoch if another plane has signed before. Both are in one write, so that no plan of this plane is signed in the old
+/// epoch.
 pub(crate) fn take_over(key: &Secret, plane: &str) -> Option<[(&'static str, Vec<u8>); 2]> {
     let spoke = secrets::get(key, plan_key::PLANE);
     if spoke == Some(plane.as_bytes()) {

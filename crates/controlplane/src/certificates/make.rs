@@ -1,4 +1,4 @@
-//! Keys and certificates. No I/O; what is random comes from the operating system.
+//! Generates keys and certificates. No I/O; randomness comes from the operating system.
 
 use capstan_controller::identity;
 use capstan_controller::secrets::{self, Purpose, pair, plan_key};
@@ -13,10 +13,10 @@ use rcgen::{
 
 use super::decide::FIRST_EPOCH;
 
-/// For how long a CA is good.
+/// Validity of a CA.
 const CA_YEARS: i64 = 10;
 
-/// Why something could not be made. Says nothing of keys.
+/// Why a key or certificate could not be generated. Contains no key.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum MakeError {
     /// The certificate library returns an error.
@@ -33,7 +33,7 @@ pub(crate) enum MakeError {
     Key,
 }
 
-/// A new CA with an ECDSA key, as k3s makes its own: an RSA key takes a thousand times as long.
+/// A new CA with an ECDSA key, as k3s generates: an RSA key takes a thousand times as long.
 pub(crate) fn authority(name: &str, now: Timestamp) -> Result<Identity, MakeError> {
     let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256)?;
     let mut params = CertificateParams::default();
@@ -45,14 +45,14 @@ pub(crate) fn authority(name: &str, now: Timestamp) -> Result<Identity, MakeErro
     Ok(Identity { certificate, key: key.serialize_pem() })
 }
 
-/// A new RSA key, because not everybody who checks tokens knows other ones, and its public half in the place of the
+/// A new RSA key, because not every verifier of tokens supports other keys, and its public key in the place of the
 /// certificate.
 pub(crate) fn signing_pair() -> Result<Identity, MakeError> {
     let key = KeyPair::generate_rsa_for(&PKCS_RSA_SHA256, RsaKeySize::_2048)?;
     Ok(Identity { certificate: key.public_key_pem(), key: pkcs1_pem(&key)? })
 }
 
-/// A certificate for a client, signed by the CA, good until `expires`.
+/// A client certificate, signed by the CA, valid until `expires`.
 pub(crate) fn client(
     ca: &Identity,
     user: &str,
@@ -67,13 +67,13 @@ pub(crate) fn client(
     Ok(issue::signed(&params, &issuer)?)
 }
 
-/// An RSA key in the form that Cluster API writes: what PKCS#8 wraps.
+/// An RSA key in the form that Cluster API writes: PKCS#1, which PKCS#8 wraps.
 fn pkcs1_pem(key: &KeyPair) -> Result<String, MakeError> {
     let pkcs1 = unwrapped(key.serialized_der()).ok_or(MakeError::Key)?;
     Ok(pem::encode("RSA PRIVATE KEY", pkcs1))
 }
 
-/// The key inside PKCS#8: `SEQUENCE { INTEGER, SEQUENCE, OCTET STRING }`, the last of which it is.
+/// The key inside PKCS#8: the last element of `SEQUENCE { INTEGER, SEQUENCE, OCTET STRING }`.
 fn unwrapped(pkcs8: &[u8]) -> Option<&[u8]> {
     let outer = der::read(der::SEQUENCE, pkcs8)?.content;
     let rest = der::read(der::INTEGER, outer)?.rest;
@@ -81,10 +81,10 @@ fn unwrapped(pkcs8: &[u8]) -> Option<&[u8]> {
     Some(der::read(der::OCTET_STRING, rest)?.content)
 }
 
-/// What a Secret holds, by key.
+/// The content of a Secret, by key.
 type Data = Vec<(&'static str, Vec<u8>)>;
 
-/// What goes into a Secret that is made. An RSA key takes some hundred milliseconds.
+/// The content of a new Secret. An RSA key takes some hundred milliseconds.
 pub(crate) fn contents(purpose: Purpose, now: Timestamp) -> Result<Data, MakeError> {
     let pair_of = |pair: Identity| {
         vec![(pair::CERTIFICATE, pair.certificate.into_bytes()), (pair::KEY, pair.key.into_bytes())]
@@ -111,7 +111,7 @@ pub(crate) fn contents(purpose: Purpose, now: Timestamp) -> Result<Data, MakeErr
     })
 }
 
-/// A CA for the tests of others.
+/// A CA for tests of other modules.
 #[cfg(test)]
 pub(crate) fn tests_ca(now: Timestamp) -> k8s_openapi::api::core::v1::Secret {
     let data = contents(Purpose::Ca, now).expect("a CA");

@@ -1,6 +1,6 @@
-//! What a cluster is made from and kept by: CAs, service account keys, the tokens to join with, and the key that plans
-//! are signed with. Made before the first machine starts, and never again, except for the token of workers in a cluster
-//! that began without one, and for the key of plans when a user asks for another one.
+//! Certificates and keys of a cluster: CAs, service account keys, join tokens, and the key that signs plans. They are
+//! created before the first machine starts and never again, except the workers' token in a cluster that began without
+//! one, and the plan key if a user requests another one.
 
 mod act;
 mod changed;

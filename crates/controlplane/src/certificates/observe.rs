@@ -1,4 +1,4 @@
-//! What a cluster is kept by, read from its Secrets.
+//! Reads the certificates and keys of a cluster from its Secrets.
 
 use capstan_controller::error::{Error, Result};
 use capstan_controller::secrets::{self, Purpose, pair, plan_key};
@@ -11,18 +11,18 @@ use super::decide::{FIRST_EPOCH, epoch};
 use super::rotation::successions;
 use super::tokens::{JoinTokens, Separation, agent_token};
 
-/// Everything a cluster is kept by, as it is used.
+/// The certificates and keys of a cluster, parsed.
 pub(crate) struct Keys {
     pub(crate) certificates: Certificates,
     pub(crate) tokens: JoinTokens,
     pub(crate) signing: SigningKey,
-    /// How keys of plans have followed each other.
+    /// The chain of plan keys.
     pub(crate) successions: Successions,
     pub(crate) epoch: Epoch,
 }
 
 impl Keys {
-    /// Reads what [`decide`](super::decide()) has found to be complete.
+    /// Reads the Secrets that [`decide`](super::decide()) found to be complete.
     pub(crate) fn read(
         found: &BTreeMap<Purpose, Secret>,
         cluster: &str,

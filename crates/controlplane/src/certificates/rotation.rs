@@ -1,15 +1,14 @@
-//! Replaces the key that signs plans, when a user asks for it. Pure.
+//! Replaces the key that signs plans, if the user requests it. Pure.
 //!
-//! It takes four writes, and the process may die after each:
+//! It takes four writes, and the process may stop after each:
 //!
 //! 1. Secret: the next key, beside the current one;
-//! 2. CapstanControlPlane: the digest of the next key, because a Secret that changes unannounced is refused;
-//! 3. Secret: the next key becomes the current one, with a link that the old key has signed; the old private key is gone;
-//! 4. CapstanControlPlane: the digest of what is now the current key.
+//! 2. CapstanControlPlane: the digest of the next key, because a Secret that changes without a record is rejected;
+//! 3. Secret: the next key becomes the current one, with a link that the old key has signed, without the old private key;
+//! 4. CapstanControlPlane: the digest of the key that is now the current one.
 //!
-//! Between the third and the fourth write all plans are signed again, and never later: a plan that is signed with the old
-//! key afterwards is not valid. Plans carry the links, so that a machine follows from the key it knows, however long it
-//! was away.
+//! All plans are signed again between the third and the fourth write, and never later: a plan that the old key signs
+//! afterwards is not valid. Plans contain the links, so a machine can follow from any earlier key that it trusts.
 
 use capstan_controller::secrets::{self, plan_key};
 use capstan_plan::{KeyId, SigningKey, Successions};
@@ -20,11 +19,11 @@ use super::changed::{KeyDigests, NEXT_PLAN_KEY, PLAN_KEY};
 /// The next write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Rotation {
-    /// Nothing: no other key is asked for.
+    /// Nothing: no other key is requested.
     Rest,
     /// Nothing yet: the agents of these machines cannot follow to another key.
     Wait(Vec<String>),
-    /// Make the next key.
+    /// Create the next key.
     Begin,
     /// Record these digests.
     Record(KeyDigests),
@@ -32,7 +31,7 @@ pub(crate) enum Rotation {
     Switch,
 }
 
-/// How far a replacement is, for people.
+/// The progress of a replacement, for users.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Replacement {
     /// The agents of these machines cannot follow to another key.
@@ -45,21 +44,21 @@ pub(crate) enum Replacement {
     Done(KeyId),
 }
 
-/// What is known about the key.
+/// The inputs of the decision.
 pub(crate) struct Seen<'a> {
-    /// The request, as the user has annotated it.
+    /// The request, from the user's annotation.
     pub(crate) asked: Option<&'a str>,
     /// The Secret.
     pub(crate) key: &'a Secret,
-    /// Digests of what the cluster was made from.
+    /// The recorded digests.
     pub(crate) recorded: &'a KeyDigests,
-    /// Digests of what is there.
+    /// The digests of the current Secrets.
     pub(crate) now: &'a KeyDigests,
     /// Machines with a plan whose agents cannot follow to another key, by name.
     pub(crate) unable: Vec<String>,
 }
 
-/// Whether the key was replaced just now, so that plans which the key before has signed are signed again.
+/// Whether the key was replaced just now, so that plans which the previous key has signed are signed again.
 pub(crate) fn is_switched(recorded: &KeyDigests, now: &KeyDigests) -> bool {
     let next = recorded.get(NEXT_PLAN_KEY);
     next.is_some() && now.get(PLAN_KEY) == next
@@ -85,7 +84,7 @@ pub(crate) fn decide(seen: Seen<'_>) -> Rotation {
     }
 }
 
-/// The recorded digests with those of the plan keys as they are now. The others stay: they may have been recorded on purpose.
+/// The recorded digests with those of the current plan keys. Other digests are kept: they may differ on purpose.
 fn with_plan_keys(recorded: &KeyDigests, now: &KeyDigests) -> KeyDigests {
     let mut digests = recorded.clone();
     for name in [PLAN_KEY, NEXT_PLAN_KEY] {
@@ -97,7 +96,7 @@ fn with_plan_keys(recorded: &KeyDigests, now: &KeyDigests) -> KeyDigests {
     digests
 }
 
-/// The links of a Secret. Ones that cannot be read count as none: then the old key has signed nothing that anybody can use.
+/// The links of a Secret; none if they cannot be read. Then no plan that the old key has signed can be verified.
 pub(super) fn successions(key: &Secret) -> Successions {
     let bytes = secrets::get(key, plan_key::SUCCESSIONS).unwrap_or_default();
     Successions::from_bytes(bytes).unwrap_or_default()
@@ -106,7 +105,7 @@ pub(super) fn successions(key: &Secret) -> Successions {
 /// A key of the Secret, and its new value; `None` removes it.
 type Change = (&'static str, Option<Vec<u8>>);
 
-/// What the Secret holds once the next key is the current one; `None` if one of the keys cannot be read.
+/// The content of the Secret once the next key is the current one; `None` if one of the keys cannot be read.
 pub(crate) fn switched(key: &Secret) -> Option<[Change; 4]> {
     let read = |field| SigningKey::from_pkcs8(secrets::get(key, field)?).ok();
     let (old, new) = (read(plan_key::PRIVATE)?, read(plan_key::NEXT)?);
@@ -197,9 +196,9 @@ mod tests {
         let switched = switched(cluster.key()).unwrap();
         cluster.write(switched);
         assert!(is_switched(&cluster.recorded, &digests(&cluster.secrets)));
-        let Rotation::Record(settled) = cluster.next(Some("monday"), &[]) else { panic!("not settled") };
-        assert_eq!(settled.keys().collect::<Vec<_>>(), Cluster::new().recorded.keys().collect::<Vec<_>>());
-        cluster.recorded = settled;
+        let Rotation::Record(recorded) = cluster.next(Some("monday"), &[]) else { panic!("not recorded") };
+        assert_eq!(recorded.keys().collect::<Vec<_>>(), Cluster::new().recorded.keys().collect::<Vec<_>>());
+        cluster.recorded = recorded;
         assert!(!is_switched(&cluster.recorded, &digests(&cluster.secrets)), "old signatures count no more");
         assert_eq!(cluster.next(Some("monday"), &[]), Rotation::Rest, "the request is served");
         assert_eq!(cluster.next(Some("tuesday"), &[]), Rotation::Begin);

@@ -1,44 +1,44 @@
-//! With which token which machine joins. Pure.
+//! The token with which each machine joins. Pure.
 //!
-//! The token of servers gives access to the keys of all CAs, so workers have one of their own. A cluster has it from its
-//! beginning or never: k3s does not start again on a server whose token of workers was changed, because its file of
-//! passwords is then newer than its datastore.
+//! The servers' token gives access to the keys of all CAs, so workers have their own token. A cluster has it from its
+//! beginning or never: k3s does not start again on a server whose workers' token was changed, because its password file
+//! is then newer than its datastore.
 
 use capstan_controller::secrets::{self, AGENT_TOKEN};
 use capstan_distro::Role;
 use capstan_plan::SecretText;
 use k8s_openapi::api::core::v1::Secret;
 
-/// Which token workers join with.
+/// The token that workers join with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Separation {
-    /// That of servers: the cluster began before workers had one of their own.
+    /// The servers' token: the cluster began before workers had their own.
     None,
-    /// Their own.
+    /// Their own token.
     Complete,
 }
 
-/// What is known of a cluster's tokens.
+/// The known state of a cluster's tokens.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Seen {
-    /// The Secret has a token of workers.
+    /// The Secret has a workers' token.
     pub(crate) is_there: bool,
-    /// Its digest is recorded, which is done when the cluster begins.
+    /// Its digest is recorded, which happens when the cluster is initialized.
     pub(crate) is_recorded: bool,
-    /// A machine was elected to begin the cluster, so it may have a plan.
+    /// A machine was elected to initialize the cluster, so it may have a plan.
     pub(crate) is_elected: bool,
-    /// The cluster has begun.
+    /// The cluster is initialized.
     pub(crate) is_initialized: bool,
 }
 
 impl Seen {
-    /// Whether a token of workers is to be made: before any machine has a plan.
+    /// Whether a workers' token must be created: before any machine has a plan.
     pub(crate) fn is_due(self) -> bool {
         // One that was recorded and is gone is restored, never made again: machines hold the original.
         !self.is_there && !self.is_recorded && !self.is_elected && !self.is_initialized
     }
 
-    /// Which token workers join with. One that was added to a cluster later does not count.
+    /// The token that workers join with. A token that was added to a cluster later does not count.
     pub(crate) fn separation(self) -> Separation {
         if self.is_there && (self.is_recorded || !self.is_initialized) {
             Separation::Complete
@@ -48,7 +48,7 @@ impl Seen {
     }
 }
 
-/// The token of workers in a Secret.
+/// The workers' token in a Secret.
 pub(crate) fn agent_token(secret: &Secret) -> Option<&[u8]> {
     secrets::get(secret, AGENT_TOKEN)
 }
@@ -67,7 +67,7 @@ impl JoinTokens {
         own.filter(|_| !role.is_server()).unwrap_or(&self.server)
     }
 
-    /// The token of workers, for a server.
+    /// The workers' token, for a server.
     pub(crate) fn of_workers(&self, role: Role) -> Option<&SecretText> {
         self.agent.as_ref().filter(|_| role.is_server() && self.separation == Separation::Complete)
     }

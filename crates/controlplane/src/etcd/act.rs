@@ -1,4 +1,4 @@
-//! Machines on their way out leave etcd first: see [`capstan_planner::machines::leave`].
+//! Removes machines that are being deleted from etcd first: see [`capstan_planner::machines::leave`].
 
 use capstan_api::core::Machine;
 use capstan_controller::error::{Result, chain};
@@ -14,7 +14,7 @@ use crate::names::{LEAVE_ETCD_HOOK, plan_secret};
 use crate::observe::{Observed, SOON};
 use crate::scope::Scope;
 
-/// Machines on their way out leave etcd, one at a time. Says whether something was done.
+/// Removes machines that are being deleted from etcd, one at a time. Returns whether something was done.
 pub(crate) async fn leave(seen: &mut Observed<'_>, etcd: &dyn Etcd, access: &Access) -> Result<bool> {
     for machine in seen.facts.iter().filter(|machine| machine.control_plane) {
         let step = decide(machine, &seen.etcd, seen.initialized, false, seen.scope.now);
@@ -38,7 +38,7 @@ pub(crate) async fn leave(seen: &mut Observed<'_>, etcd: &dyn Etcd, access: &Acc
     tidy_up(seen, etcd, access).await
 }
 
-/// Removes the members of etcd whose machine is deleted. Returns whether it has removed one.
+/// Removes the etcd members whose machine is deleted. Returns whether one was removed.
 async fn tidy_up(seen: &Observed<'_>, etcd: &dyn Etcd, access: &Access) -> Result<bool> {
     let EtcdView::Known(members) = &seen.etcd else { return Ok(false) };
     let Some(stray) = stray(&seen.facts, members) else { return Ok(false) };
@@ -49,7 +49,7 @@ async fn tidy_up(seen: &Observed<'_>, etcd: &dyn Etcd, access: &Access) -> Resul
     Ok(true)
 }
 
-/// Carries it out. Says whether something was done, after which etcd is not what it was.
+/// Carries out the decision. Returns whether something was done, after which the etcd members must be read again.
 async fn act(
     scope: &Scope<'_>,
     etcd: &dyn Etcd,
@@ -76,7 +76,7 @@ async fn act(
     Ok(true)
 }
 
-/// Lets a machine's host go.
+/// Removes the hook that keeps the host of a machine.
 pub(crate) async fn release(scope: &Scope<'_>, machine: &str) -> Result<()> {
     let patch = json!({"metadata": {"annotations": {LEAVE_ETCD_HOOK: null}}});
     scope.patch::<Machine>(machine, &patch).await.map(|_| ())

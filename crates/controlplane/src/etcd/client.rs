@@ -1,4 +1,4 @@
-//! etcd as it is: asked where its members are, with a certificate of its own authority.
+//! Reads the members and health of etcd, with a client certificate of etcd's CA.
 
 use capstan_controller::error::{Error, Result};
 use capstan_controller::etcd::{Access, Etcd, Member, Members};
@@ -19,11 +19,11 @@ const MEMBER_REMOVE: &str = "/etcdserverpb.Cluster/MemberRemove";
 const STATUS: &str = "/etcdserverpb.Maintenance/Status";
 const MOVE_LEADER: &str = "/etcdserverpb.Maintenance/MoveLeader";
 
-/// Where members listen for clients.
+/// The client port of members.
 const PORT: u16 = 2379;
-/// A certificate for the next few questions.
+/// Validity of the client certificate, which is for a few requests.
 const LIFE: SignedDuration = SignedDuration::from_hours(24);
-/// What servers of etcd see as our name.
+/// The common name of the client certificate.
 const NAME: &str = "capstan";
 
 /// An etcd client over gRPC.
@@ -92,7 +92,7 @@ fn url_of(address: &str) -> String {
     }
 }
 
-/// Asks each member how it is.
+/// Reads the status of each member.
 async fn with_health(tls: &Arc<ClientConfig>, mut members: Vec<Member>) -> Members {
     let statuses = join_all(members.iter().map(|member| async {
         let url = member.client_urls.first()?;
@@ -111,7 +111,7 @@ async fn with_health(tls: &Arc<ClientConfig>, mut members: Vec<Member>) -> Membe
     Members { members, leader }
 }
 
-/// Believes only the cluster's own authority, and is let in by it.
+/// Trusts only the etcd CA of the cluster, and authenticates with a certificate of it.
 fn tls(access: &Access) -> Result<Arc<ClientConfig>> {
     let doing = || format!("cannot use the etcd CA of Cluster {}/{}", access.namespace, access.cluster);
     let unusable = || Error::transient(doing(), "it must be one certificate and one unencrypted key as PEM");

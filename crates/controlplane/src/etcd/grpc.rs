@@ -1,4 +1,4 @@
-//! One call over gRPC: HTTP/2 over TLS, a message there, a message back.
+//! One unary gRPC call: HTTP/2 over TLS, one message each way.
 
 use bytes::Bytes;
 use http::{Request, StatusCode, Uri};
@@ -12,12 +12,12 @@ use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
-/// How long a call may take, with everything.
+/// Timeout of a call, with its connection.
 const PATIENCE: Duration = Duration::from_secs(4);
-/// Longer answers are not read.
+/// Longest response that is read.
 const MOST_BYTES: usize = 1024 * 1024;
 
-/// gRPC's own number for "there is no such thing".
+/// gRPC status code `UNIMPLEMENTED`.
 pub(super) const NOT_FOUND: u32 = 5;
 
 /// Why a call failed.
@@ -41,26 +41,26 @@ pub(super) enum CallError {
     /// etcd returned an error.
     #[error("{message}")]
     Status {
-        /// gRPC's number for it.
+        /// The gRPC status code.
         code: u32,
-        /// The server's words.
+        /// The message of the server.
         message: String,
     },
 }
 
-/// Calls a method of a server at `url` and gives its answer.
+/// Calls a method of a server at `url` and returns its response.
 pub(super) async fn call(
     tls: &Arc<ClientConfig>,
     url: &str,
     method: &'static str,
     message: &[u8],
 ) -> Result<Bytes, CallError> {
-    tokio::time::timeout(PATIENCE, call_patiently(tls, url, method, message))
+    tokio::time::timeout(PATIENCE, call_without_timeout(tls, url, method, message))
         .await
         .unwrap_or(Err(CallError::Timeout))
 }
 
-async fn call_patiently(
+async fn call_without_timeout(
     tls: &Arc<ClientConfig>,
     url: &str,
     method: &'static str,
@@ -107,7 +107,7 @@ async fn call_patiently(
     }
 }
 
-/// A message as it goes over the wire: not compressed, its length, itself.
+/// A message in its wire format: not compressed, its length, its bytes.
 fn framed(message: &[u8]) -> Bytes {
     let length = u32::try_from(message.len()).unwrap_or_default();
     [&[0], &length.to_be_bytes()[..], message].concat().into()
@@ -125,7 +125,7 @@ fn unframed(body: &Bytes) -> Result<Bytes, CallError> {
     }
 }
 
-/// What the server complains of, if it does.
+/// The error in the headers or trailers of a response, if any.
 fn complaint(headers: &http::HeaderMap) -> Option<CallError> {
     let code: u32 = headers.get("grpc-status")?.to_str().ok()?.parse().ok()?;
     let message = headers.get("grpc-message").and_then(|value| value.to_str().ok());

@@ -1,7 +1,6 @@
-//! etcd: how it is reached, who its members are, and how a machine leaves it. What it can bear is decided by
-//! `capstan-planner`.
+//! etcd: access, members, and the removal of machines. `capstan-planner` decides what is safe.
 //!
-//! Who is a member is read from etcd itself, never from Nodes or labels.
+//! Members are read from etcd itself, never derived from Nodes or labels.
 
 mod act;
 mod client;

@@ -1,4 +1,4 @@
-//! Asks etcd who its members are.
+//! Reads the members of etcd.
 
 use capstan_controller::error::chain;
 use capstan_controller::etcd::{Access, Etcd};
@@ -9,7 +9,7 @@ use crate::certificates::Keys;
 use crate::observe::Observed;
 use crate::scope::replicas;
 
-/// How etcd is reached.
+/// Access to etcd.
 pub(crate) fn access(seen: &Observed<'_>, keys: &Keys) -> Access {
     let servers = seen.facts.iter().filter(|machine| machine.control_plane);
     Access {
@@ -22,7 +22,7 @@ pub(crate) fn access(seen: &Observed<'_>, keys: &Keys) -> Access {
     }
 }
 
-/// Asks etcd who its members are, where that counts.
+/// Reads the members of etcd, if they are relevant.
 pub(crate) async fn ask(seen: &mut Observed<'_>, etcd: &dyn Etcd, access: &Access) {
     if !seen.initialized || !counts(&seen.facts, replicas(seen.scope.owner)) {
         return;

@@ -1,8 +1,8 @@
-//! The few messages of etcd that are needed, in protobuf. Pure; what comes from a server is hostile until read.
+//! The etcd messages that are needed, in protobuf. Pure; responses of servers are not trusted.
 
 use capstan_controller::etcd::Member;
 
-/// Bytes that are no such message.
+/// Bytes that are not a valid message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("etcd's answer cannot be read")]
 pub(super) struct WireError;
@@ -10,16 +10,16 @@ pub(super) struct WireError;
 /// Limit of members in a response, above every real cluster.
 const MOST_MEMBERS: usize = 1000;
 
-/// What a server says of itself.
+/// The status of a server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Status {
     pub(super) member: u64,
-    /// 0 if it knows none.
+    /// 0 if it knows no leader.
     pub(super) leader: u64,
     pub(super) has_errors: bool,
 }
 
-/// A list that a quorum agrees on.
+/// The member list, read with a quorum.
 pub(super) fn member_list_request() -> Vec<u8> {
     field(1, 1)
 }
@@ -32,7 +32,7 @@ pub(super) fn move_leader_request(to: u64) -> Vec<u8> {
     field(1, to)
 }
 
-/// One number under one field.
+/// A message with one number.
 fn field(number: u8, value: u64) -> Vec<u8> {
     let mut bytes = vec![number << 3];
     let mut rest = value;

@@ -1,4 +1,4 @@
-//! Starts the next step of healing of each unhealthy machine. If all steps have failed, a person must act.
+//! Starts the next healing step of each unhealthy machine. If all steps have failed, a person must act.
 
 use capstan_api::conditions::set;
 use capstan_api::core::Machine;
@@ -20,7 +20,7 @@ use crate::names::HEALING;
 use crate::observe::machine::OWNER_REMEDIATED;
 use crate::observe::{Observed, SOON};
 
-/// Decides the next step of healing of each unhealthy machine, and records it before a plan is made from it.
+/// Decides the next healing step of each unhealthy machine, and records it before a plan is made from it.
 pub(crate) async fn heal(seen: &mut Observed<'_>) -> Result<()> {
     let scope = seen.scope;
     let ladder = ladder(scope.owner.spec.healing.as_ref());
@@ -50,7 +50,7 @@ pub(crate) async fn heal(seen: &mut Observed<'_>) -> Result<()> {
                 // A wait that only a person can end becomes an Event when the condition is written.
                 if !matches!(cause.owner, Owner::Person(_)) {
                     let events = Events::new(scope.client().clone(), "capstan-control-plane");
-                    events.tell(&written, Tone::Warning, cause.reason, message, scope.now).await;
+                    events.publish(&written, Tone::Warning, cause.reason, message, scope.now).await;
                 }
             }
             if let Some(own) = seen.own.iter_mut().find(|own| own.name_any() == name) {
@@ -67,7 +67,7 @@ pub(crate) async fn heal(seen: &mut Observed<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Asks the owner of a machine to replace it, if its health check has left that to us.
+/// Requests the replacement of a machine from its owner, if its health check has left that to this controller.
 async fn ask_owner(seen: &Observed<'_>, index: usize, healing: &Healing) -> Result<()> {
     let (scope, facts) = (seen.scope, &seen.facts[index]);
     let Some(machine) = seen.objects.machines.get(&facts.name) else { return Ok(()) };

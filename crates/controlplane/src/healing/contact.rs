@@ -1,8 +1,7 @@
-//! Since when nothing was heard of a machine's agent.
+//! Since when the agent of a machine has been silent.
 //!
-//! The agent renews its Lease. When that was is told by this process's own clock, from the moment it first saw the Lease as
-//! it is: the machine's clock may be wrong, and the machine is not to be believed about it. So after a restart nothing is
-//! known until the limit has passed once more.
+//! The agent renews its Lease. The time of a renewal is the time at which this process first saw it, because the clock
+//! of the machine may be wrong. So after a restart the silence of an agent is unknown until the limit has passed once.
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::coordination::v1::Lease;
@@ -48,7 +47,7 @@ impl Contacts {
         known.is_none_or(|known| now.duration_since(known.looked).abs() >= LOOK)
     }
 
-    /// Takes note of the Leases of a cluster.
+    /// Records the Leases of a cluster.
     pub(crate) fn heard(&self, namespace: &str, cluster: &str, leases: &[Lease], now: Timestamp) {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let key = (namespace.to_owned(), cluster.to_owned());

@@ -1,7 +1,9 @@
-//! A machine that nothing has cured, and whose health check has left the rest to us. Pure.
+//! Requests the replacement of a machine that no healing step has healed, if its health check has left that to this
+//! controller. Pure.
 //!
-//! A MachineHealthCheck that names a CapstanRemediationTemplate does not ask the owner of an unhealthy Machine to replace
-//! it: upstream's owners would do so at once. Here the owner is asked, at the end of the ladder, if the policy allows it.
+//! A MachineHealthCheck with a CapstanRemediationTemplate does not request a replacement from the owner of an unhealthy
+//! Machine, because upstream's owners would replace it at once. Here the owner is asked after the last healing step, if
+//! the policy allows it.
 
 use capstan_api::conditions::{ConditionStatus, NewCondition, has};
 use capstan_api::core::Machine;
@@ -12,13 +14,13 @@ use kube::ResourceExt as _;
 
 use crate::observe::machine::OWNER_REMEDIATED;
 
-/// Condition of a Machine for which a health check has made a request beside it.
+/// Condition of a Machine for which a health check has created a remediation request.
 const EXTERNALLY_REMEDIATED: &str = "ExternallyRemediated";
 
 /// Reason of `OwnerRemediated` of a Machine whose owner has not acted yet.
 const WAITING_FOR_REMEDIATION: &str = "WaitingForRemediation";
 
-/// Whether the owner is to be asked. `of_group` is what is said where the Machine itself says nothing.
+/// Whether the owner is to be asked. `of_group` is the policy of the group, for Machines without their own.
 pub(super) fn is_to_be_asked(
     machine: &Machine,
     facts: &MachineFacts,
@@ -34,7 +36,7 @@ pub(super) fn is_to_be_asked(
     is_ours && healing.is_exhausted() && !facts.is_kept_out && !facts.deleting && is_allowed
 }
 
-/// What asks the owner.
+/// The condition that asks the owner.
 pub(super) fn ask() -> NewCondition {
     NewCondition::new(OWNER_REMEDIATED, ConditionStatus::False, WAITING_FOR_REMEDIATION)
         .message("no step of healing in place has helped, and the replace policy allows another machine")

@@ -1,8 +1,8 @@
-//! Healing a machine in place: wait, restart Kubernetes, carry the plan out again, reboot, and then ask. The next step is
-//! decided by `capstan-planner`.
+//! Heals a machine in place: wait, restart Kubernetes, apply the plan again, reboot, and then ask. `capstan-planner`
+//! decides the next step.
 //!
-//! What was begun is recorded in an annotation of the Machine, because a manager may die between two steps and status does
-//! not survive a move.
+//! The last step is recorded in an annotation of the Machine, because the manager may stop between two steps and status
+//! does not survive a move.
 
 mod act;
 pub(crate) mod contact;

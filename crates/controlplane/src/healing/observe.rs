@@ -1,10 +1,10 @@
-//! `spec.healing` of a control plane, as a ladder.
+//! `spec.healing` of a control plane, as healing steps.
 
 use capstan_api::controlplane::{HealingSpec, HealingStepType};
 use capstan_planner::healing::{HealingStep, Ladder, Rung};
 use jiff::SignedDuration;
 
-/// What the user says, with defaults for the rest.
+/// The settings of the user, with defaults.
 pub(crate) fn ladder(spec: Option<&HealingSpec>) -> Ladder {
     let Some(spec) = spec else { return Ladder::default() };
     let usual = Ladder::default();

@@ -3,7 +3,7 @@
 use capstan_api::wait::{Cause, causes};
 use capstan_planner::healing::Stage;
 
-/// What the condition `HealedInPlace` waits for; nothing if the machine is well.
+/// What the condition `HealedInPlace` waits for; `None` if the machine is healthy.
 pub(crate) const fn cause(stage: Stage) -> Option<&'static Cause> {
     Some(match stage {
         Stage::Healthy => return None,

@@ -1,4 +1,4 @@
-//! Whether the kubeconfig Secret must be written, and what it holds. Pure.
+//! Whether the kubeconfig Secret must be written, and its content. Pure.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -16,13 +16,13 @@ use std::collections::BTreeMap;
 use crate::certificates::{self, MakeError};
 use crate::names::{KUBECONFIG_EXPIRES, KUBECONFIG_SERVER};
 
-/// For how long its client certificate is good.
+/// Validity of its client certificate.
 const LIFE: SignedDuration = SignedDuration::from_hours(365 * 24);
 
 /// It is generated again when its certificate is valid for less than this time.
 const RENEWAL: SignedDuration = SignedDuration::from_hours(182 * 24);
 
-/// Whether the Secret must be written. One that is not ours is never touched.
+/// Whether the Secret must be written. A Secret that another object controls is never changed.
 pub(super) fn is_due(
     found: Option<&Secret>,
     owner: &CapstanControlPlane,
@@ -39,7 +39,7 @@ pub(super) fn is_due(
     !same_server || expires.is_none_or(|expires| expires.duration_since(now) < RENEWAL)
 }
 
-/// The Secret as it should be.
+/// The desired Secret.
 pub(super) fn build(
     ca: &Secret,
     owner: &CapstanControlPlane,

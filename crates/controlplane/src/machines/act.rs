@@ -28,7 +28,7 @@ use crate::observe::{Machines, Observed};
 use crate::scope::{Scope, replicas};
 use crate::workload::Workload;
 
-/// Decides about the machines of the control plane, and takes the next step.
+/// Decides about the machines of the control plane, and carries out the next step.
 pub(crate) async fn step(
     seen: &mut Observed<'_>,
     endpoint: &Endpoint,
@@ -76,11 +76,11 @@ async fn act(scope: &Scope<'_>, observed: &Machines, step: &MachineStep) -> Resu
     }
 }
 
-/// Asks the API server whether the Machines are those that were seen. Memory may be a moment old, and what comes next
-/// cannot be taken back.
+/// Verifies by a live read that the Machines are those that were observed: the cache may be old, and the next step
+/// cannot be undone.
 ///
 /// # Errors
-/// If they are not, the decision is made again.
+/// If they differ. Then the decision is made again.
 pub(crate) async fn confirm(scope: &Scope<'_>, observed: &Machines) -> Result<()> {
     let mark = |machine: &Machine| {
         (machine.name_any(), machine.uid(), machine.metadata.deletion_timestamp.is_some())
@@ -90,12 +90,12 @@ pub(crate) async fn confirm(scope: &Scope<'_>, observed: &Machines) -> Result<()
     if live.into_iter().eq(observed.machines.values().map(|machine| mark(machine))) {
         return Ok(());
     }
-    let doing = format!("cannot go on with Cluster {}: its Machines have changed", scope.cluster_name());
+    let doing = format!("cannot continue with Cluster {}: its Machines have changed", scope.cluster_name());
     Err(Error::Conflict { doing })
 }
 
-/// Makes a machine: its name is written down first, then what it needs, and the Machine itself last, because core acts
-/// on it at once.
+/// Creates a machine: records its name first, then creates the objects that it needs, and the Machine last, because
+/// core acts on it at once.
 async fn create(scope: &Scope<'_>, failure_domain: Option<String>) -> Result<()> {
     let (owner, cluster) = (scope.owner, scope.cluster_name());
     let reference = &owner.spec.machine_template.spec.infrastructure_ref;
@@ -127,7 +127,7 @@ async fn create(scope: &Scope<'_>, failure_domain: Option<String>) -> Result<()>
     Ok(())
 }
 
-/// Makes an object, unless it was made in an earlier try.
+/// Creates an object, unless an earlier attempt has created it.
 async fn make<K>(api: &Api<K>, object: &K, kind: &str) -> Result<()>
 where
     K: Resource + Clone + Debug + DeserializeOwned + Serialize,
@@ -146,7 +146,7 @@ where
     }
 }
 
-/// Takes back what was made for a machine that is not wanted any more.
+/// Deletes the objects of a machine that is no longer wanted and whose Machine does not exist.
 async fn give_up(scope: &Scope<'_>, name: &str) -> Result<()> {
     let reference = &scope.owner.spec.machine_template.spec.infrastructure_ref;
     let kind = scope.externals.resource(&reference.api_group, build::kind_of(reference)?).await?;
@@ -158,7 +158,7 @@ async fn give_up(scope: &Scope<'_>, name: &str) -> Result<()> {
     Ok(())
 }
 
-/// Deletes a Machine as it was seen.
+/// Deletes a Machine with the UID and resource version that were observed.
 pub(crate) async fn delete(
     scope: &Scope<'_>,
     observed: &Machines,
@@ -169,7 +169,7 @@ pub(crate) async fn delete(
     destroy::delete::<Machine>(&scope.api(), &machine.metadata, grounds).await
 }
 
-/// Tells a machine what it should be now. What becomes of that is the planner's.
+/// Writes the desired state of a machine. The planner decides what happens to it.
 async fn update(scope: &Scope<'_>, observed: &Machines, name: &str) -> Result<()> {
     if let Some(config) = observed.configs.get(name)
         && let Some(patch) = build::config_patch(scope.owner, config)?
@@ -183,7 +183,7 @@ async fn update(scope: &Scope<'_>, observed: &Machines, name: &str) -> Result<()
     Ok(())
 }
 
-/// Makes the Cluster an owner of the infrastructure template, so that a move takes it along.
+/// Makes the Cluster an owner of the infrastructure template, so that a move includes it.
 pub(crate) async fn own_template(scope: &Scope<'_>) -> Result<()> {
     let reference = &scope.owner.spec.machine_template.spec.infrastructure_ref;
     let Some(template) = scope.externals.get(reference, scope.namespace).await? else { return Ok(()) };
@@ -203,8 +203,8 @@ pub(crate) async fn own_template(scope: &Scope<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Strikes out the name of a machine to be made, if it was made and nobody got to that: the next one would be taken for
-/// it otherwise. Says whether it did.
+/// Removes the recorded name of a machine that exists already. Otherwise the next machine would be taken for it.
+/// Returns whether it was removed.
 pub(crate) async fn note_what_was_made(seen: &Observed<'_>) -> Result<bool> {
     let is_there = |name: &&str| seen.objects.machines.contains_key(*name);
     if seen.scope.begun().filter(is_there).is_none() {
@@ -214,7 +214,7 @@ pub(crate) async fn note_what_was_made(seen: &Observed<'_>) -> Result<bool> {
     Ok(true)
 }
 
-/// Writes the conditions of every Machine, and updates those of the control plane with what costs nothing.
+/// Writes the conditions of every Machine, and updates those of the control plane with changes that cost nothing.
 pub(crate) async fn sync(seen: &mut Observed<'_>) -> Result<()> {
     for machine in &mut seen.own {
         let name = machine.name_any();
@@ -226,14 +226,14 @@ pub(crate) async fn sync(seen: &mut Observed<'_>) -> Result<()> {
     for facts in seen.facts.iter().filter(|facts| !facts.control_plane) {
         let (machine, healing) = (seen.objects.machines.get(&facts.name), seen.healing.get(&facts.name));
         if let (Some(machine), Some(healing)) = (machine, healing) {
-            tell_healing(seen.scope, machine, healing).await?;
+            write_healing_condition(seen.scope, machine, healing).await?;
         }
     }
     Ok(())
 }
 
-/// Brings labels, annotations, gates, taints and deletion settings to a Machine, and says whether it is up to date, as far
-/// as that is known. Gives what the Machine is then.
+/// Propagates labels, annotations, gates, taints and deletion settings to a Machine, and sets `UpToDate`, as far as it
+/// is known. Returns the Machine after the write.
 async fn sync_one(
     scope: &Scope<'_>,
     machine: &Machine,
@@ -261,7 +261,7 @@ async fn sync_one(
 }
 
 /// Writes the progress of healing to a worker's Machine, where its owner and the user read it.
-async fn tell_healing(scope: &Scope<'_>, machine: &Machine, healing: &Healing) -> Result<()> {
+async fn write_healing_condition(scope: &Scope<'_>, machine: &Machine, healing: &Healing) -> Result<()> {
     let Some(condition) = healed_in_place(machine, healing) else { return Ok(()) };
     let mut updated = machine.clone();
     match set(&mut updated, condition, scope.now) {

@@ -44,7 +44,7 @@ fn meta(owner: &CapstanControlPlane, cluster: &str, name: &str) -> ObjectMeta {
     }
 }
 
-/// What the template is called on its copies.
+/// Annotation of copies with the name of their template.
 pub(crate) fn template_name(template: &ContractVersionedObjectReference) -> String {
     format!("{}.{}/{}", template.kind, template.api_group, template.name)
 }
@@ -57,7 +57,7 @@ pub(crate) fn config(owner: &CapstanControlPlane, cluster: &str, name: &str) -> 
     config
 }
 
-/// The kind that a template makes.
+/// The kind that a template creates.
 pub(crate) fn kind_of(template: &ContractVersionedObjectReference) -> Result<&str> {
     template.kind.strip_suffix("Template").filter(|kind| !kind.is_empty()).ok_or_else(|| {
         Error::user(
@@ -137,7 +137,7 @@ pub(crate) fn machine(
     Ok(machine)
 }
 
-/// What reaches existing Machines at once and costs nothing.
+/// The fields that existing Machines get at once and that cost nothing.
 pub(crate) fn propagate(owner: &CapstanControlPlane, cluster: &str, machine: &mut Machine) {
     let template = &owner.spec.machine_template.spec;
     machine.labels_mut().extend(labels_of(owner, cluster));
@@ -187,7 +187,7 @@ pub(crate) fn name(owner: &CapstanControlPlane, cluster: &str, random: &str) -> 
     }
 }
 
-/// What has to be sent so that the spec becomes what the control plane says; `None` when it is.
+/// The patch that makes the spec match the control plane; `None` if it matches.
 pub(crate) fn config_patch(owner: &CapstanControlPlane, config: &CapstanConfig) -> Result<Option<Value>> {
     let value = |spec| {
         serde_json::to_value(spec)

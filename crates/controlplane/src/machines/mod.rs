@@ -1,4 +1,4 @@
-//! The machines of a control plane: made, changed in place, and taken away, one at a time.
+//! The machines of a control plane: created, changed in place, and deleted, one at a time.
 
 mod act;
 mod build;

@@ -1,4 +1,4 @@
-//! What a control plane asks for, read from its objects.
+//! The desired machines of a control plane, read from its objects.
 
 use capstan_api::controlplane::ControlPlaneRemediation;
 use capstan_api::core::FailureDomain;
@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 
 use crate::scope::{Scope, replicas};
 
-/// What is known beside the machines.
+/// Observed state besides the machines.
 #[derive(Clone, Copy)]
 pub(crate) struct View<'a> {
     pub(crate) etcd: &'a EtcdView,
@@ -20,7 +20,7 @@ pub(crate) struct View<'a> {
     pub(crate) initialized: bool,
 }
 
-/// What a control plane asks for, beside the machines themselves.
+/// The desired state of a control plane, without the machines themselves.
 pub(crate) fn wanted<'a>(
     scope: &'a Scope<'_>,
     endpoint: &'a str,
@@ -68,12 +68,13 @@ fn limits<'a>(
     }
 }
 
-/// Whether the infrastructure provider says that no machine can be placed there. One that says nothing may have room.
+/// Whether the infrastructure provider reports that no machine can be placed in the domain. If it reports nothing,
+/// there may be room.
 fn is_full(domain: &FailureDomain) -> bool {
     domain.attributes.get(CLAIMABLE_HOSTS).is_some_and(|hosts| hosts == "0")
 }
 
-/// Versions and settings that no machine can get, whatever its current state is.
+/// Versions and settings that no machine can get, whatever its current state.
 fn impossible(scope: &Scope<'_>) -> Vec<Change> {
     let config = capstan_distro::check(&scope.owner.spec.config, Role::Server).err().map(|error| {
         let field = error.field.replacen("spec.", "spec.config.", 1);

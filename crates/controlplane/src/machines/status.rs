@@ -1,4 +1,4 @@
-//! What a Machine's conditions say of its healing, and whether it is up to date. Pure.
+//! Conditions of a Machine: its healing, and whether it is up to date. Pure.
 
 use capstan_api::conditions::{ConditionStatus, NewCondition, has, reasons};
 use capstan_api::core::Machine;
@@ -11,8 +11,8 @@ use capstan_planner::plans::Outcome;
 use crate::healing::cause;
 use crate::names::UP_TO_DATE;
 
-/// What is told of healing. A machine that is well and was never ill says nothing; one that was told to be silent or ill
-/// says that it is well.
+/// The condition of the healing. A machine that was never unhealthy does not have it; one that was reported as silent
+/// or unhealthy gets it with the value that it is healthy.
 pub(super) fn healed_in_place(machine: &Machine, healing: &Healing) -> Option<NewCondition> {
     let well = || (Stage::Healthy, String::new());
     let was_told = has(machine, keep::HEALED_IN_PLACE);
@@ -23,17 +23,15 @@ pub(super) fn healed_in_place(machine: &Machine, healing: &Healing) -> Option<Ne
     })
 }
 
-/// Whether a machine is what its control plane asks for. Not known while the planner has not looked, or has to wait: a plan
-/// that was carried out may not be the one that the machine should have by now.
+/// Whether a machine matches its control plane. Unknown while the planner has not evaluated it or waits: an applied
+/// plan may not be the current one.
 pub(super) fn up_to_date(facts: &MachineFacts, planned: Option<&Outcome>) -> Option<NewCondition> {
     let mut lines: Vec<String> = facts.changes.iter().map(|change| format!("* {change}")).collect();
     match facts.plan.as_ref().map(|plan| (plan.id.revision(), &plan.progress)) {
         None => lines.push("* The machine has no plan yet".to_owned()),
         Some((_, Progress::Applied)) => {}
         Some((revision, Progress::AtGate)) => {
-            lines.push(format!(
-                "* The machine waits to be told to go on with revision {revision} of its plan"
-            ));
+            lines.push(format!("* The machine waits at the gate of revision {revision} of its plan"));
         }
         Some((revision, Progress::InFlight)) => {
             lines.push(format!("* The machine is to carry out revision {revision} of its plan"));

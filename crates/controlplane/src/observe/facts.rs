@@ -1,4 +1,4 @@
-//! Facts of all machines of a cluster, taken out of its objects.
+//! Computes the facts of all machines of a cluster from its objects.
 
 use capstan_api::bootstrap::CapstanConfig;
 use capstan_api::controlplane::CapstanControlPlane;
@@ -42,13 +42,7 @@ impl Machines {
             let config = self.configs.get(&name).map(Arc::as_ref);
             let mut facts = machine::of(machine, config);
             facts.control_plane = Self::is_of(machine, owner);
-            facts.maintenance = match machine.annotations().get(MAINTENANCE_WINDOWS) {
-                Some(own) => {
-                    let own = own.split(';').map(str::trim).filter(|window| !window.is_empty());
-                    maintenance(&format!("annotation {MAINTENANCE_WINDOWS}"), own)
-                }
-                None => windows.clone(),
-            };
+            facts.maintenance = own_windows(machine).unwrap_or_else(|| windows.clone());
             if let Some(config) = config.filter(|_| facts.control_plane) {
                 facts.changes = changes(owner, machine, config);
             }
@@ -75,7 +69,14 @@ fn windows_of(owner: &CapstanControlPlane) -> impl Iterator<Item = &str> {
     owner.spec.rollout.iter().flat_map(|rollout| &rollout.windows).map(String::as_str)
 }
 
-/// What the texts of a field mean.
+/// The windows in the annotation of a Machine, which replace those of its cluster.
+fn own_windows(machine: &Machine) -> Option<Maintenance> {
+    let windows = machine.annotations().get(MAINTENANCE_WINDOWS)?;
+    let texts = windows.split(';').map(str::trim).filter(|window| !window.is_empty());
+    Some(maintenance(&format!("annotation {MAINTENANCE_WINDOWS}"), texts))
+}
+
+/// The texts of a field, parsed.
 fn maintenance<'a>(field: &str, texts: impl Iterator<Item = &'a str>) -> Maintenance {
     match Windows::parse(texts) {
         Ok(None) => Maintenance::AnyTime,
@@ -84,8 +85,8 @@ fn maintenance<'a>(field: &str, texts: impl Iterator<Item = &'a str>) -> Mainten
     }
 }
 
-/// An empty list of Nodes says nothing about Machines that have become Nodes: an API server that has lost all of them, or
-/// has not read them yet, knows no more than one that does not answer.
+/// An empty list of Nodes is unknown if Machines have Nodes: the API server may have lost them, or not have read them
+/// yet.
 fn believable<'a>(
     nodes: &'a Knowledge<NodesByName>,
     mut machines: impl Iterator<Item = &'a Machine>,
@@ -98,7 +99,7 @@ fn believable<'a>(
     }
 }
 
-/// What differs between a machine and what its control plane asks for, in the fields of the control plane.
+/// The differences between a machine and its control plane, in the fields of the control plane.
 fn changes(owner: &CapstanControlPlane, machine: &Machine, config: &CapstanConfig) -> Vec<Change> {
     let old = Setup { version: machine.spec.version.as_deref().unwrap_or_default(), config: &config.spec };
     let new = Setup { version: &owner.spec.version, config: &owner.spec.config };
@@ -120,6 +121,30 @@ mod tests {
     use super::*;
     use capstan_planner::facts::NodeView;
     use serde_json::json;
+
+    #[test]
+    fn the_annotation_of_a_machine_replaces_the_windows_of_its_cluster() {
+        let machine = |annotations: &serde_json::Value| -> Machine {
+            serde_json::from_value(json!({
+                "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Machine",
+                "metadata": {"name": "m", "annotations": annotations},
+                "spec": {"clusterName": "c", "bootstrap": {}, "infrastructureRef": {
+                    "kind": "HostMachine", "name": "m", "apiGroup": "infrastructure.cluster.x-k8s.io"}},
+            }))
+            .expect("a Machine")
+        };
+        let own = |windows: &str| own_windows(&machine(&json!({MAINTENANCE_WINDOWS: windows})));
+        let expected =
+            Windows::parse(["daily 01:00-02:00", "Sun 03:00-04:00"]).expect("windows").expect("some");
+        let two = own("daily 01:00-02:00 ; Sun 03:00-04:00;");
+        assert!(matches!(two, Some(Maintenance::Within(windows)) if *windows == expected));
+        assert!(matches!(own(""), Some(Maintenance::AnyTime)));
+        let unreadable = own("sometimes");
+        assert!(
+            matches!(unreadable, Some(Maintenance::Unreadable(why)) if why.contains(MAINTENANCE_WINDOWS))
+        );
+        assert!(own_windows(&machine(&json!({}))).is_none());
+    }
 
     #[test]
     fn a_list_without_any_node_is_no_news_of_machines_that_were_nodes() {

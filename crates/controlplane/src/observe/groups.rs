@@ -1,4 +1,4 @@
-//! What MachineDeployments say of changes to their workers.
+//! Settings of MachineDeployments for changes of their workers.
 
 use capstan_api::core::MachineDeployment;
 use capstan_api::keep::ReplacePolicy;
@@ -10,7 +10,7 @@ use kube::ResourceExt as _;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What each group may do without.
+/// How many machines each group may do without.
 pub(super) fn budgets(deployments: &[Arc<MachineDeployment>]) -> Budgets {
     deployments.iter().map(|one| (one.name_any(), budget(one))).collect()
 }
@@ -49,18 +49,18 @@ impl Replacements {
         self.0.get(machine.group.as_ref()?)
     }
 
-    /// What the MachineDeployment that a worker belongs to says of replacements; nothing if it says nothing.
+    /// The policy about replacements of the MachineDeployment that a worker belongs to, if it has one.
     pub(crate) fn policy(&self, machine: &MachineFacts) -> Result<Option<ReplacePolicy>, String> {
         self.get(machine).map_or(Ok(None), |group| group.policy.clone())
     }
 
-    /// The template from which the next worker of the group would be made.
+    /// The template of the next worker of the group.
     pub(crate) fn template(&self, machine: &MachineFacts) -> Option<&ContractVersionedObjectReference> {
         self.get(machine).map(|group| &group.template)
     }
 }
 
-/// A number, or a percentage rounded down. Core refuses what is neither.
+/// A number, or a percentage rounded down. Core rejects other values.
 fn amount(amount: &IntOrString, total: i32) -> usize {
     let number = match amount {
         IntOrString::Int(number) => Some(*number),

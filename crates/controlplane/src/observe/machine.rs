@@ -1,4 +1,4 @@
-//! What a Machine says of itself, as facts.
+//! Facts from a Machine and its CapstanConfig.
 
 use capstan_api::bootstrap::CapstanConfig;
 use capstan_api::conditions::{self, types};
@@ -14,16 +14,16 @@ use kube::ResourceExt as _;
 
 use crate::names::{HEALING, LEAVE_ETCD_HOOK, RETRY};
 
-/// Condition of a Machine that says what its health check has found.
+/// Condition of a Machine with the result of its health check.
 pub(crate) const HEALTH_CHECK_SUCCEEDED: &str = "HealthCheckSucceeded";
 
-/// Condition of a Machine by which its health check asks its owner to act.
+/// Condition of a Machine by which its health check requests action from its owner.
 pub(crate) const OWNER_REMEDIATED: &str = "OwnerRemediated";
 
 /// Reason of a Machine's deletion that waits for hooks.
 const WAITING_FOR_PRE_TERMINATE_HOOK: &str = "WaitingForPreTerminateHook";
 
-/// What a Machine and its CapstanConfig say. What other objects say is filled in later.
+/// The facts in a Machine and its CapstanConfig. Facts from other objects are added later.
 pub(crate) fn of(machine: &Machine, config: Option<&CapstanConfig>) -> MachineFacts {
     let status = machine.status.clone().unwrap_or_default();
     let deletion = machine.spec.deletion.as_ref();
@@ -59,18 +59,18 @@ pub(crate) fn of(machine: &Machine, config: Option<&CapstanConfig>) -> MachineFa
     }
 }
 
-/// How far healing has come. An annotation that cannot be read counts as none: the next step writes it again.
+/// The progress of healing. An annotation that cannot be read counts as none: the next step writes it again.
 fn healing(machine: &Machine) -> Record {
     let text = machine.annotations().get(HEALING);
     text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
 }
 
-/// What shares a budget: the machines of a MachineDeployment, or else of a MachineSet.
+/// The group that shares a budget: the machines of a MachineDeployment, or else of a MachineSet.
 fn group(machine: &Machine) -> Option<String> {
     [labels::DEPLOYMENT_NAME, labels::SET_NAME].iter().find_map(|label| machine.labels().get(*label).cloned())
 }
 
-/// Addresses that a connection could be made to.
+/// Addresses that a connection can be made to.
 fn addresses(all: &[MachineAddress]) -> Vec<String> {
     let usable = |address: &&MachineAddress| {
         matches!(address.type_, MachineAddressType::InternalIP | MachineAddressType::ExternalIP)

@@ -1,4 +1,4 @@
-//! What one reconcile has seen: objects, and the facts that decisions are made from. Reads only.
+//! The observations of one reconcile: objects, and the facts that decisions are made from. Does not write.
 
 mod facts;
 pub(crate) mod groups;
@@ -27,32 +27,32 @@ use crate::workload::Workload;
 /// Resync of a control plane that waits: watches trigger reconciles, but no event reports a silent agent.
 pub(crate) const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
-/// How soon an API server that should answer is asked again.
+/// Requeue while an initialized API server does not respond.
 pub(crate) const SOON: Duration = Duration::from_secs(2);
 
-/// What one reconcile has seen so far, and what its phases have decided. Status is worked out from it at the end.
+/// What one reconcile has observed so far, and what its phases have decided. The status is computed from it at the end.
 pub(crate) struct Observed<'a> {
     pub(crate) scope: &'a Scope<'a>,
     pub(crate) secrets: Secrets,
     pub(crate) objects: Machines,
-    /// Machines of the control plane as they are after this reconcile has written to them.
+    /// Machines of the control plane after the writes of this reconcile.
     pub(crate) own: Vec<Machine>,
     pub(crate) facts: Vec<MachineFacts>,
     nodes: Knowledge<NodesByName>,
     pub(crate) etcd: EtcdView,
-    /// Machines on their way out that must stay for now, and why.
+    /// Machines that are being deleted and must stay for now, with the reason.
     pub(crate) held: BTreeMap<String, String>,
-    /// Why certificates are missing; `None` when they are there.
+    /// Why certificates are missing; `None` if they exist.
     pub(crate) certificates: Option<String>,
-    /// How far the key of plans is replaced, if a user has asked for another one.
+    /// The progress of a plan key replacement, if the user has requested one.
     pub(crate) plan_key: Option<Replacement>,
     pub(crate) step: MachineStep,
-    /// How healing goes, by machine.
+    /// The progress of healing, by machine.
     pub(crate) healing: BTreeMap<String, Healing>,
     pub(crate) plans: BTreeMap<String, Outcome>,
     pub(crate) initialized: bool,
-    /// Whether the workload cluster answers.
-    pub(crate) answers: bool,
+    /// Whether the API server of the workload cluster responds.
+    pub(crate) api_responds: bool,
     pub(crate) ending: Option<Ending>,
     /// When to reconcile again.
     pub(crate) next: Next,
@@ -75,13 +75,13 @@ impl<'a> Observed<'a> {
             healing: BTreeMap::new(),
             plans: BTreeMap::new(),
             initialized: scope.is_initialized(),
-            answers: false,
+            api_responds: false,
             ending: None,
             next: Next::After(LONGEST_WAIT),
         }
     }
 
-    /// Reads every object of the cluster, and its Nodes once there may be any.
+    /// Reads every object of the cluster, and its Nodes if there may be any.
     pub(crate) async fn read(&mut self, workload: &impl Workload) -> Result<()> {
         let scope = self.scope;
         self.objects = scope.machines().await?;
@@ -93,7 +93,7 @@ impl<'a> Observed<'a> {
         Ok(())
     }
 
-    /// Reads the Machines only: a control plane that ends needs nothing else.
+    /// Reads only the Machines, which is enough for a deletion.
     pub(crate) async fn read_machines(&mut self) -> Result<()> {
         self.objects = self.scope.machines().await?;
         self.look(None);
@@ -115,12 +115,12 @@ impl<'a> Observed<'a> {
         self.facts.iter().filter(|facts| facts.control_plane).cloned().collect()
     }
 
-    /// Looks again at once: what comes next is decided from the objects as they are now.
+    /// Reconciles again at once: the next step is decided from new reads.
     pub(crate) fn again(&mut self) {
         self.next = Next::After(Duration::ZERO);
     }
 
-    /// Looks again soon, at the latest.
+    /// Reconciles again soon, at the latest.
     pub(crate) fn soon(&mut self) {
         self.next = self.next.or(Next::After(SOON));
     }

@@ -1,4 +1,4 @@
-//! Reads every object of a cluster that plans and machines are decided from.
+//! Reads the objects of a cluster that plans and machines are decided from.
 
 use capstan_api::agent::MachineReport;
 use capstan_api::bootstrap::CapstanConfig;
@@ -40,9 +40,9 @@ pub(crate) struct Machines {
     pub(crate) machines: BTreeMap<String, Arc<Machine>>,
     pub(crate) configs: BTreeMap<String, Arc<CapstanConfig>>,
     pub(crate) reports: BTreeMap<String, Arc<MachineReport>>,
-    /// Machines whose agent was not heard of for longer than the limit, and since when.
+    /// Machines whose agent has been silent for longer than the limit, and since when.
     pub(crate) silent: BTreeMap<String, Timestamp>,
-    /// What each group of workers may do without.
+    /// How many machines each group of workers may do without.
     pub(crate) budgets: Budgets,
     /// Whether and how workers are replaced.
     pub(crate) replacements: Replacements,
@@ -99,7 +99,7 @@ impl Scope<'_> {
         Ok(Machines { machines, configs, reports, silent, budgets, replacements })
     }
 
-    /// Where another machine would come from, by its infrastructure template.
+    /// The version and template of the next machine of an infrastructure template.
     pub(crate) async fn spare(
         &self,
         template: Option<&ContractVersionedObjectReference>,
@@ -127,7 +127,7 @@ impl Scope<'_> {
         self.list().await
     }
 
-    /// Agents renew their Leases too often for a watch to pay.
+    /// Agents renew their Leases too often for a watch.
     async fn leases(&self) -> Result<Vec<Lease>> {
         self.list().await
     }

@@ -1,4 +1,4 @@
-//! Gives machines their plans, drains Nodes and opens gates.
+//! Writes the plans of machines, drains Nodes and opens gates.
 
 use capstan_api::bootstrap::{CapstanConfig, CapstanConfigPlanStatus};
 use capstan_api::conditions::{has, set};
@@ -31,12 +31,12 @@ use crate::workload::Workload;
 
 /// Pause before the pods of a drain are read again.
 const UNTIL_PODS_ARE_GONE: Duration = Duration::from_secs(2);
-/// Longest pause before closed maintenance windows are looked at again.
+/// Longest pause until closed maintenance windows are evaluated again.
 const UNTIL_WINDOW: Duration = Duration::from_secs(600);
-/// The waits of a new machine are not written for this time.
+/// The waits of a new machine are not written during this time.
 const YOUNG: Duration = Duration::from_secs(10);
 
-/// Gives every machine of the cluster the plan it should have, or says why not.
+/// Gives every machine of the cluster its plan, or records what it waits for.
 pub(crate) async fn plan(
     seen: &mut Observed<'_>,
     endpoint: &Endpoint,
@@ -61,7 +61,7 @@ pub(crate) async fn plan(
             now: scope.now,
         },
         etcd: &seen.etcd,
-        answers: seen.answers,
+        api_responds: seen.api_responds,
         workload,
         next: seen.next,
     };
@@ -82,23 +82,23 @@ pub(crate) async fn sign_again(seen: &mut Observed<'_>, keys: &Keys) -> Result<(
     Ok(())
 }
 
-/// What the planner goes by, beside the machines themselves.
+/// The inputs of the planner besides the machines.
 struct Planner<'a, W> {
     scope: &'a Scope<'a>,
     objects: &'a Machines,
     plans: &'a BTreeMap<String, Arc<Secret>>,
     materials: Materials<'a>,
     etcd: &'a EtcdView,
-    /// Whether the workload cluster answers.
-    answers: bool,
+    /// Whether the API server of the workload cluster responds.
+    api_responds: bool,
     workload: &'a W,
     /// When to reconcile again.
     next: Next,
 }
 
 impl<W: Workload> Planner<'_, W> {
-    /// Gives each machine its plan, or says why not. `facts` are brought up to date with what is written, so that one
-    /// plan in flight blocks the next one in the same reconcile, too.
+    /// Writes the plan of each machine, or records what it waits for. `facts` are updated after each write, so that one
+    /// plan in flight also blocks the next one in the same reconcile.
     async fn all(&mut self, facts: &mut [MachineFacts]) -> Result<BTreeMap<String, Outcome>> {
         facts.sort_by(|a, b| (!a.control_plane, a.age()).cmp(&(!b.control_plane, b.age())));
         let mut outcomes = BTreeMap::new();
@@ -118,13 +118,14 @@ impl<W: Workload> Planner<'_, W> {
             if let Some(wait) = self.gate(machine, facts, index).await? {
                 outcome = Outcome::Waiting(wait);
             }
-            self.tell(config, &outcome, plan).await?;
+            self.write_status(config, &outcome, plan).await?;
             outcomes.insert(name, outcome);
         }
         Ok(outcomes)
     }
 
-    /// Gives one machine its plan, or says why not. Gives the setup that the plan stands for, too, if that is settled.
+    /// Writes the plan of one machine, or returns what it waits for. Also returns the setup of the plan, if it is
+    /// known.
     async fn one(
         &mut self,
         machine: &Machine,
@@ -182,7 +183,7 @@ impl<W: Workload> Planner<'_, W> {
         Ok((Outcome::Planned(revision.get()), Some(setup)))
     }
 
-    /// Opens the gate of a machine's plan when it may be opened. Gives what it waits for, if it does.
+    /// Opens the gate of a machine's plan if that is allowed. Returns what it waits for, if it is not.
     async fn gate(
         &mut self,
         machine: &Machine,
@@ -201,7 +202,7 @@ impl<W: Workload> Planner<'_, W> {
             etcd: self.etcd,
             budgets,
             begun: scope.is_initialized(),
-            answers: self.answers,
+            api_responds: self.api_responds,
             now: scope.now,
         };
         match gate(&facts[index], facts, &view) {
@@ -269,9 +270,9 @@ impl<W: Workload> Planner<'_, W> {
         }
     }
 
-    /// Says on the CapstanConfig how it stands, for workers have no other place that is ours. One write says which plan the
-    /// machine has, too, for clients that may not read the plan Secret.
-    async fn tell(
+    /// Writes the condition to the CapstanConfig, which workers have too. The same write records which plan the machine
+    /// has, for clients without the right to read the plan Secret.
+    async fn write_status(
         &mut self,
         config: &CapstanConfig,
         outcome: &Outcome,

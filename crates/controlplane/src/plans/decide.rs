@@ -1,6 +1,6 @@
-//! Which plan a machine should have, as far as objects say it, and whether it gets it now. Pure.
+//! The plan of a machine, as far as objects determine it, and whether it is written now. Pure.
 //!
-//! When a machine may have its plan is decided by [`capstan_planner::plans::verdict`].
+//! [`capstan_planner::plans::verdict`] decides when a machine may have its plan.
 
 use capstan_api::bootstrap::CapstanConfig;
 use capstan_api::core::Machine;
@@ -15,21 +15,21 @@ use kube::ResourceExt as _;
 use super::inputs::{self, Materials, Subject};
 use super::software::{self, About, Chosen, Missing};
 
-/// How the cluster began.
+/// The beginning of the cluster.
 pub(crate) struct Begun {
-    /// The machine that begins, or began, it.
+    /// The machine that initializes, or has initialized, it.
     pub(crate) elected: Option<Elected>,
-    /// Whether it has begun.
+    /// Whether it is initialized.
     pub(crate) initialized: bool,
 }
 
-/// What a machine should be, before the Secrets are read that its files come from.
+/// The desired state of a machine, before the Secrets for its files are read.
 pub(crate) struct Prepared {
     role: Role,
     software: Chosen,
 }
 
-/// What is to be done about the plan of a machine.
+/// The decision about the plan of a machine.
 pub(crate) enum Decision {
     /// No plan is written: the machine waits, its config is rejected, or its plan has failed.
     Tell(Outcome),
@@ -39,14 +39,14 @@ pub(crate) enum Decision {
     Write(Box<Written>),
 }
 
-/// A plan that is to be written.
+/// A plan to write.
 pub(crate) struct Written {
     pub(crate) rendered: Rendered,
     pub(crate) record: Record,
     pub(crate) revision: Revision,
 }
 
-/// What the machine at `index` should be, or why it has to wait.
+/// The desired state of the machine at `index`, or what it waits for.
 pub(crate) fn prepare(
     materials: &Materials<'_>,
     cluster: &Begun,
@@ -81,7 +81,7 @@ pub(crate) fn prepare(
     Ok(Prepared { role, software })
 }
 
-/// What is to be done about the plan of the machine at `index`.
+/// The decision about the plan of the machine at `index`.
 pub(crate) fn decide(
     materials: &Materials<'_>,
     prepared: &Prepared,

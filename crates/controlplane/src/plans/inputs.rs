@@ -1,4 +1,4 @@
-//! From objects to what a plan is made from.
+//! Computes the inputs of a plan from objects.
 
 use capstan_api::bootstrap::CapstanConfig;
 use capstan_api::controlplane::CapstanControlPlane;
@@ -17,14 +17,14 @@ use std::collections::BTreeMap;
 use super::software::{Chosen, Shelf};
 use crate::certificates::Keys;
 
-/// Labels of a Machine with this domain are its Node's from the first moment; the others are core's to bring there,
-/// because a kubelet may not give them to itself.
+/// Labels in this domain are set by the kubelet from the first registration of the Node. Others are propagated by core,
+/// because a kubelet must not set them.
 const NODE_DOMAIN: &str = "node.cluster.x-k8s.io";
 
 /// Default number of snapshots to keep.
 const SNAPSHOTS: u32 = 5;
 
-/// What the plans of all machines of a cluster are made from.
+/// Inputs that the plans of all machines of a cluster share.
 pub(crate) struct Materials<'a> {
     pub(crate) owner: &'a CapstanControlPlane,
     pub(crate) endpoint: &'a Endpoint,
@@ -35,7 +35,7 @@ pub(crate) struct Materials<'a> {
     pub(crate) now: Timestamp,
 }
 
-/// One machine, with what only it has.
+/// One machine, with its own inputs.
 pub(crate) struct Subject<'a> {
     pub(crate) machine: &'a Machine,
     pub(crate) config: &'a CapstanConfig,
@@ -46,7 +46,7 @@ pub(crate) struct Subject<'a> {
     pub(crate) software: &'a Chosen,
 }
 
-/// Renders the plan of a machine that runs `ran` so far, for a revision.
+/// Renders a revision of the plan of a machine that currently runs `ran`.
 pub(crate) fn rendered(
     materials: &Materials<'_>,
     subject: &Subject<'_>,
@@ -90,7 +90,7 @@ pub(crate) fn rendered(
     })
 }
 
-/// `spec.rollout.after`, once it has passed, for machines that were there before.
+/// `spec.rollout.after`, if it has passed, for machines that existed before.
 pub(crate) fn restart_after(
     owner: &CapstanControlPlane,
     facts: &MachineFacts,

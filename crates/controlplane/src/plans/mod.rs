@@ -1,9 +1,8 @@
-//! Plans: every machine of the cluster, control plane and workers alike, gets the plan it should have, and its gate is
-//! opened when Kubernetes may be started again.
+//! Plans: every machine of the cluster, control plane and workers, gets its plan, and its gate is opened when
+//! Kubernetes may be restarted.
 //!
-//! A plan is a function of objects and a renderer; it is written again when its inputs have changed, and only when the
-//! machine may have it: see [`capstan_planner::plans::verdict`]. What a machine makes of it comes back in its
-//! MachineReport.
+//! A plan is a function of objects and a renderer. It is written again when its inputs have changed and the machine may
+//! have it: see [`capstan_planner::plans::verdict`]. The result comes back in the MachineReport.
 
 mod act;
 mod decide;

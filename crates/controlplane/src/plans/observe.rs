@@ -1,4 +1,4 @@
-//! Plans as they were written, and the Secrets that new ones need.
+//! Reads plans that were written, and the Secrets that new plans need.
 
 use capstan_api::bootstrap::CapstanConfig;
 use capstan_controller::error::Result;
@@ -43,17 +43,17 @@ pub(crate) fn plan_facts(
     })
 }
 
-/// Whether the Secret that was read holds this plan.
+/// Whether the Secret that was read contains this plan.
 pub(super) fn is_of(secret: &Secret, plan: PlanId) -> bool {
     SignedPlan::from_secret_data(&data_of(secret)).is_ok_and(|signed| signed.id() == plan)
 }
 
-/// What is in a Secret.
+/// The content of a Secret.
 pub(super) fn data_of(secret: &Secret) -> SecretData {
     secret.data.iter().flatten().map(|(key, value)| (key.clone(), value.0.clone())).collect()
 }
 
-/// What the files of a config refer to. What is not there is left out: rendering names the field.
+/// The content that the files of a config refer to. Missing content is left out: the renderer names the field.
 pub(super) async fn secret_files(scope: &Scope<'_>, config: &CapstanConfig) -> Result<SecretFiles> {
     let mut files = SecretFiles::new();
     for source in config.spec.files.iter().filter_map(|file| file.content_from.as_ref()) {

@@ -1,7 +1,7 @@
 //! Signs a plan again that an earlier key has signed. Pure.
 //!
-//! It stays the same plan: its bytes, its revision and its open gates do not change, so the machine has nothing to do but to trust
-//! the new key.
+//! The plan stays the same: its bytes, its revision and its open gates do not change, so the machine only trusts the
+//! new key.
 
 use capstan_controller::identity;
 use capstan_plan::{
@@ -13,7 +13,7 @@ use kube::ResourceExt as _;
 use super::observe::data_of;
 use crate::certificates::Keys;
 
-/// What changes in the Secret of a plan; `None` if the current key has signed it, or no key that we have ever had.
+/// The changes of the Secret of a plan; `None` if the current key or an unknown key has signed it.
 pub(super) fn signed_again(secret: &Secret, machine: &str, by: &Keys) -> Option<SecretData> {
     let (data, current) = (data_of(secret), by.signing.public());
     if data.get(keys::KEY).map(Vec::as_slice) == Some(current.id().to_string().as_bytes()) {

@@ -1,4 +1,4 @@
-//! Which software a machine gets: by the catalog, and by what it has already. Pure.
+//! Chooses the software of a machine, from the catalog and from what is installed. Pure.
 
 use capstan_api::bootstrap::Distro;
 use capstan_artifacts::{Arch, ArtifactRef, Catalog};
@@ -6,14 +6,14 @@ use capstan_distro::{Software, is_of_version, software_names};
 use capstan_plan::{Artifact, Source};
 use capstan_planner::wait::{self, Wait};
 
-/// What is installed on one machine.
+/// The software of one machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Chosen {
     pub(crate) program: Software,
     pub(crate) images: Option<Software>,
 }
 
-/// Why there is nothing to install.
+/// Why no software can be chosen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Missing {
     /// The software is not known yet.
@@ -22,11 +22,11 @@ pub(crate) enum Missing {
     Unknown(String),
 }
 
-/// What there is to choose from.
+/// The available software.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shelf<'a> {
     pub(crate) catalog: &'a Catalog,
-    /// What certain machines get of which the catalog has nothing.
+    /// Software for certain machines, for versions that the catalog does not contain.
     pub(crate) spare: Option<&'a Spare>,
 }
 
@@ -39,15 +39,15 @@ pub struct Spare {
     pub os_image: String,
 }
 
-/// What a machine has said of itself.
+/// What a machine has reported about itself.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct About<'a> {
     pub(crate) architecture: Option<&'a str>,
     pub(crate) os_image: Option<&'a str>,
 }
 
-/// The software of a version. What is on the machine already stays what it is, whatever the catalog says of it now: the
-/// folder of a version is never changed.
+/// The software of a version. Software that is installed already is kept, whatever the catalog contains now: the folder
+/// of a version is never changed.
 pub(crate) fn choose(
     shelf: Shelf<'_>,
     distro: Distro,
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_told_with_what_there_is() {
+    fn a_missing_program_is_reported_with_the_available_ones() {
         let catalog = Catalog::default().with("k3s", "v2", Arch::Amd64, listed("a"));
         let Err(Missing::Unknown(why)) = program(&catalog, Some("amd64"), &[]) else { panic!("found") };
         assert!(why.contains("no k3s v1 for amd64, there is v2"), "{why}");

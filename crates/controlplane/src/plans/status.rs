@@ -1,6 +1,6 @@
-//! What the planner says on a CapstanConfig: its condition, and which plan the machine has. Pure.
+//! The status of a CapstanConfig from the planner: its condition, and which plan the machine has. Pure.
 //!
-//! Nothing is decided from it: the plan Secret is written before, and counts.
+//! No decision uses it: the plan Secret is written before, and counts.
 
 use capstan_api::bootstrap::CapstanConfigPlanStatus;
 use capstan_api::conditions::{ConditionStatus, NewCondition};
@@ -30,15 +30,15 @@ pub(super) fn condition(outcome: &Outcome) -> NewCondition {
     }
 }
 
-/// The plan that the machine has. `settled` is the setup that it stands for, if this reconcile has written it to the Secret
-/// or found it there; otherwise the plan is the one that was `read`, and stands for what its Secret says.
+/// The plan of the machine. `written` is its setup, if this reconcile has written it to the Secret or found it there;
+/// otherwise the setup is the one in the Secret that was `read`.
 pub(super) fn plan(
     own: &MachineFacts,
-    settled: Option<&str>,
+    written: Option<&str>,
     read: Option<&Secret>,
 ) -> Option<CapstanConfigPlanStatus> {
     let (plan, id) = (own.plan.as_ref()?, own.id.as_deref()?);
-    let setup = match settled {
+    let setup = match written {
         Some(setup) => setup,
         // A plan of a former life of the machine is not its plan.
         None => read.filter(|read| identity::of(*read) == Some(id))?.annotations().get(PLAN_SETUP)?,
@@ -77,13 +77,13 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_stands_for_what_was_settled_or_what_its_secret_says() {
+    fn the_setup_of_a_plan_is_the_written_one_or_that_of_its_secret() {
         let (old, new) = ("0a".repeat(32), "0b".repeat(32));
         let ours = secret(&json!({PLAN_SETUP: old, identity::MACHINE_ID: ID}));
         let of_former_life = secret(&json!({PLAN_SETUP: old, identity::MACHINE_ID: "4567"}));
         let without_setup = secret(&json!({identity::MACHINE_ID: ID}));
         let edited = secret(&json!({PLAN_SETUP: "x", identity::MACHINE_ID: ID}));
-        for (case, settled, read, expected) in [
+        for (case, written, read, expected) in [
             ("written for the first time", Some(&new), None, Some(&new)),
             ("written again, or kept", Some(&new), Some(&ours), Some(&new)),
             ("waits with the plan that it has", None, Some(&ours), Some(&old)),
@@ -92,7 +92,7 @@ mod tests {
             ("has a plan that a user has edited", None, Some(&edited), None),
             ("the Secret is gone", None, None, None),
         ] {
-            let told = plan(&planned(7), settled.map(String::as_str), read);
+            let told = plan(&planned(7), written.map(String::as_str), read);
             assert_eq!(told.as_ref().map(|told| &told.setup), expected, "{case}");
             if let Some(told) = told {
                 assert_eq!(

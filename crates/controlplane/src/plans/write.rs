@@ -23,7 +23,7 @@ use crate::names::{
 };
 use crate::scope::Scope;
 
-/// Binds what was rendered to a machine and a revision.
+/// Binds a rendered plan to a machine and a revision.
 pub(crate) fn seal(
     rendered: &Rendered,
     machine: &str,
@@ -62,7 +62,7 @@ pub(crate) struct NewPlan<'a> {
     pub(crate) is_open: bool,
 }
 
-/// Writes a plan in place of the one that was read, unless that has changed meanwhile. Gives the setup that it stands for.
+/// Replaces the plan that was read, unless it has changed since. Returns the setup of the new plan.
 pub(crate) async fn plan(
     scope: &Scope<'_>,
     machine: &Machine,
@@ -113,7 +113,7 @@ pub(crate) async fn plan(
     Ok(setup)
 }
 
-/// What opens the gate of a plan.
+/// The authorization to open the gate of a plan.
 fn gates(plan: PlanId, keys: &Keys) -> SecretData {
     let gate: StepName = RESTART_GATE.parse().expect("the name of a step");
     OpenGates::new(plan, [gate]).seal(&keys.signing).to_secret_data()
@@ -141,7 +141,7 @@ pub(crate) async fn sign_again(
     scope.patch::<Secret>(&read.name_any(), &patch).await.map(Some)
 }
 
-/// Writes down since when pods are being moved away for the plan in a Secret.
+/// Records since when the Node is being drained for the plan in a Secret.
 pub(crate) async fn drain_since(scope: &Scope<'_>, read: &Secret) -> Result<()> {
     let patch = json!({"metadata": {
         "resourceVersion": read.resource_version(),
@@ -150,8 +150,8 @@ pub(crate) async fn drain_since(scope: &Scope<'_>, read: &Secret) -> Result<()> 
     scope.patch::<Secret>(&read.name_any(), &patch).await.map(|_| ())
 }
 
-/// Says on a plan that is kept which setup it stands for: one that is written differently and means the same, or
-/// differs only in what no plan needs. Gives that setup.
+/// Records the setup on a plan that is kept, because the new one differs only in its form or in fields that no plan
+/// needs. Returns that setup.
 pub(crate) async fn stands_for(
     scope: &Scope<'_>,
     read: Option<&Secret>,

@@ -1,4 +1,4 @@
-//! What a control plane says of itself, worked out once at the end of a reconcile. Pure.
+//! The status of a control plane, computed once at the end of a reconcile. Pure.
 
 use capstan_api::conditions::{
     Aggregate, ConditionStatus, MergeStrategy, NewCondition, Reasons, is_true, reasons, set, types,
@@ -24,16 +24,16 @@ use crate::scope::replicas;
 
 /// Condition: the API server has been reached.
 pub(crate) const INITIALIZED: &str = "Initialized";
-/// Condition: what the cluster is made from is there.
+/// Condition: the certificates and keys of the cluster exist.
 pub(crate) const CERTIFICATES_AVAILABLE: &str = "CertificatesAvailable";
 
-/// Condition: every member of etcd is well.
+/// Condition: every member of etcd is healthy.
 pub(crate) const ETCD_HEALTHY: &str = "EtcdClusterHealthy";
 
-/// Condition: the key of plans that a user has asked for signs them, and every machine trusts it. Absent until a user asks.
+/// Condition: the requested plan key signs plans, and every machine trusts it. Absent until a user requests it.
 pub(crate) const PLAN_KEY_REPLACED: &str = "PlanKeyReplaced";
 
-/// Conditions whose value is this controller's to say.
+/// Condition types that this controller owns.
 pub(crate) const OWNED: [&str; 11] = [
     types::AVAILABLE,
     INITIALIZED,
@@ -48,29 +48,29 @@ pub(crate) const OWNED: [&str; 11] = [
     types::DELETING,
 ];
 
-/// What the phases of a reconcile have seen.
+/// What the phases of a reconcile have observed.
 pub(crate) struct Seen<'a> {
     pub(crate) cluster: &'a str,
     pub(crate) initialized: bool,
-    pub(crate) answers: bool,
-    /// Why certificates are missing; `None` when they are there.
+    pub(crate) api_responds: bool,
+    /// Why certificates are missing; `None` if they exist.
     pub(crate) certificates: Option<String>,
-    /// Machines of the control plane as they are now.
+    /// Machines of the control plane after the writes of this reconcile.
     pub(crate) machines: Vec<Machine>,
     /// The same, as facts.
     pub(crate) facts: Vec<MachineFacts>,
     pub(crate) step: MachineStep,
     pub(crate) plans: BTreeMap<String, Outcome>,
     pub(crate) etcd: EtcdView,
-    /// Machines on their way out that must stay for now, and why.
+    /// Machines that are being deleted and must stay for now, with the reason.
     pub(crate) held: BTreeMap<String, String>,
     pub(crate) deleting: Option<NewCondition>,
-    /// How far the key of plans is replaced, if a user has asked for another one.
+    /// The progress of a plan key replacement, if the user has requested one.
     pub(crate) plan_key: Option<Replacement>,
     pub(crate) now: Timestamp,
 }
 
-/// Writes it all down.
+/// Computes the status.
 pub(crate) fn compute(object: &mut CapstanControlPlane, seen: &Seen<'_>) {
     let wanted = replicas(object);
     let name = object.name_any();
@@ -181,7 +181,7 @@ fn available(seen: &Seen<'_>) -> NewCondition {
     if seen.certificates.is_some() {
         why.push("* Control plane certificates are not available");
     }
-    if seen.initialized && !seen.answers {
+    if seen.initialized && !seen.api_responds {
         why.push("* The API server does not answer");
     }
     if seen.initialized && !seen.facts.iter().any(|machine| machine.has_node && !machine.deleting) {
@@ -194,7 +194,7 @@ fn available(seen: &Seen<'_>) -> NewCondition {
     }
 }
 
-/// Only where it was asked: a control plane of one has nothing to say that its API server does not say.
+/// Only if etcd was read: for a single server the API server reports the same.
 fn etcd(seen: &Seen<'_>) -> Option<NewCondition> {
     let not_asked = seen.facts.len() < 2;
     match &seen.etcd {
@@ -276,7 +276,7 @@ fn rolling_out(seen: &Seen<'_>) -> NewCondition {
     NewCondition::new(types::ROLLING_OUT, ConditionStatus::True, reasons::ROLLING_OUT).message(message)
 }
 
-/// Whether a machine that was part of the cluster is on its way to another state.
+/// Whether a machine that was part of the cluster is changing.
 fn is_changing(machine: &MachineFacts) -> bool {
     machine.has_node && !machine.deleting && machine.is_known_not_up()
 }
@@ -308,7 +308,7 @@ fn scaling(seen: &Seen<'_>, wanted: usize) -> [NewCondition; 2] {
     ]
 }
 
-/// What the control plane says of its end.
+/// The conditions of a control plane that is being deleted.
 pub(crate) fn deleting(ending: &Ending) -> NewCondition {
     let because = |reason: &str| NewCondition::new(types::DELETING, ConditionStatus::True, reason);
     match ending {

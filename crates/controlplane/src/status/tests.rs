@@ -37,7 +37,7 @@ fn seen() -> Seen<'static> {
     Seen {
         cluster: "c",
         initialized: true,
-        answers: true,
+        api_responds: true,
         certificates: None,
         machines: names.map(|name| machine(name, "True")).to_vec(),
         facts: names.map(|name| MachineFacts::server(name).up()).to_vec(),
@@ -94,14 +94,14 @@ fn all_is_well() {
 }
 
 #[test]
-fn each_trouble_makes_it_unavailable_and_is_named() {
+fn each_problem_makes_it_unavailable_and_is_named() {
     for (object, line) in [
         (computed(3, |seen| seen.initialized = false), "* Control plane not yet initialized"),
         (
             computed(3, |seen| seen.certificates = Some("gone".to_owned())),
             "* Control plane certificates are not available",
         ),
-        (computed(3, |seen| seen.answers = false), "* The API server does not answer"),
+        (computed(3, |seen| seen.api_responds = false), "* The API server does not answer"),
         (computed(3, |seen| seen.facts.clear()), "* There are no control plane machines with a Node"),
     ] {
         let (status, reason, message) = says(&object, "Available");
@@ -116,7 +116,7 @@ fn each_trouble_makes_it_unavailable_and_is_named() {
 fn initialized_stays() {
     let mut object = computed(3, |_| ());
     let mut later = seen();
-    later.answers = false;
+    later.api_responds = false;
     compute(&mut object, &later);
     let initialization = object.status.and_then(|status| status.initialization);
     assert_eq!(initialization.and_then(|status| status.control_plane_initialized), Some(true));
@@ -177,7 +177,7 @@ fn what_is_refused_is_named_and_does_not_roll_out() {
 }
 
 #[test]
-fn versions_are_told_oldest_first() {
+fn versions_are_listed_oldest_first() {
     let object = computed(3, |seen| {
         seen.facts[0].kubelet_version = Some("v1.36.10+k3s1".to_owned());
         seen.facts[1].kubelet_version = Some("v1.36.9+k3s1".to_owned());

@@ -24,7 +24,7 @@ impl Life {
         self.wait(seconds);
         if self.percent(15) {
             let writes = self.random.random_range(1..8);
-            self.tell(format!("a manager that dies at write {writes}"));
+            self.record(format!("a manager that dies at write {writes}"));
             self.take_over(writes);
         }
         if self.percent(14) {
@@ -38,12 +38,12 @@ impl Life {
         while events < 3 && self.percent(20) {
             events += 1;
         }
-        Box::pin(self.turn(events)).await?;
+        Box::pin(self.advance(events)).await?;
         Ok(())
     }
 
     pub(crate) async fn spec(&mut self, spec: Value) -> Result<()> {
-        self.tell(format!("the user wants {spec}"));
+        self.record(format!("the user wants {spec}"));
         self.world.patch::<CapstanControlPlane>("cp", &json!({"spec": spec})).await
     }
 
@@ -76,7 +76,7 @@ impl Life {
             6 => self.change_workers().await,
             7 => {
                 let Some(name) = self.any_server().await? else { return Ok(()) };
-                self.tell(format!("the user would have {name} go first"));
+                self.record(format!("the user would have {name} go first"));
                 let first = json!({"metadata": {"annotations": {"cluster.x-k8s.io/delete-machine": ""}}});
                 self.world.patch::<Machine>(&name, &first).await
             }
@@ -89,7 +89,7 @@ impl Life {
 
     /// The user wants a machine gone.
     pub(crate) async fn delete(&mut self, name: &str) -> Result<()> {
-        self.tell(format!("the user deletes {name}"));
+        self.record(format!("the user deletes {name}"));
         self.unwanted.insert(name.to_owned());
         self.world.api::<Machine>().delete(name, &DeleteParams::default()).await?;
         Ok(())
@@ -104,7 +104,7 @@ impl Life {
     /// Somebody changes what all workers should be, as if there were no MachineDeployment to take care.
     pub(crate) async fn change_workers(&mut self) -> Result<()> {
         let (settings, version) = (self.settings(&["debug", "snapshotter"]), VERSIONS[self.version]);
-        self.tell(format!("workers are to be {version} with {settings}"));
+        self.record(format!("workers are to be {version} with {settings}"));
         for number in 0..self.workers {
             let name = format!("w{number}");
             let config = json!({"spec": {"settings": settings}});
@@ -120,7 +120,7 @@ impl Life {
             true => vec![*["/srv/data", "/mnt/disk1"].choose(&mut self.random).unwrap()],
             false => Vec::new(),
         };
-        self.tell(format!("the user has {named:?} wiped"));
+        self.record(format!("the user has {named:?} wiped"));
         self.world.named.extend(named.iter().map(|path| (*path).to_owned()));
         let release = match named.is_empty() {
             true => json!({"release": null}),
@@ -134,7 +134,7 @@ impl Life {
 
     /// The user wants plans to be signed with another key, of which machines notice nothing else.
     async fn ask_for_another_plan_key(&mut self) -> Result<()> {
-        self.tell("the user wants another plan key");
+        self.record("the user wants another plan key");
         let asked =
             json!({"metadata": {"annotations": {"capstan.dev/rotate-plan-key": self.now().to_string()}}});
         self.world.patch::<CapstanControlPlane>("cp", &asked).await
@@ -150,11 +150,11 @@ impl Life {
         let data = secret.data.get_or_insert_default();
         match self.edited.take() {
             None => {
-                self.tell("the user edits the token");
+                self.record("the user edits the token");
                 self.edited = data.insert("value".to_owned(), ByteString(b"edited-by-the-user".to_vec()));
             }
             Some(original) => {
-                self.tell("the user puts the token back");
+                self.record("the user puts the token back");
                 data.insert("value".to_owned(), original);
             }
         }
@@ -183,7 +183,7 @@ impl Life {
                 }
             }
             5 | 6 => {
-                self.tell(format!("the Node of {name} is not Ready any more"));
+                self.record(format!("the Node of {name} is not Ready any more"));
                 self.world.workload.break_node(&name, true);
                 // That is no reason for the user to wait.
                 if self.percent(50) {
@@ -196,39 +196,39 @@ impl Life {
                     true => self.any_worker(),
                     false => name,
                 };
-                self.tell(format!("the agent of {unheard} is not heard"));
+                self.record(format!("the agent of {unheard} is not heard"));
                 self.world.ever_lost.insert(unheard.clone());
                 self.world.unheard.insert(unheard);
             }
             13 => {
-                self.tell("all agents are heard");
+                self.record("all agents are heard");
                 self.world.unheard.clear();
             }
             14 => {
                 let cut = self.percent(60);
-                self.tell(if cut { "the manager does not reach etcd" } else { "the manager reaches etcd" });
+                self.record(if cut { "the manager does not reach etcd" } else { "the manager reaches etcd" });
                 self.world.workload.cut_off_etcd(cut);
             }
             15 => {
                 let turns = self.random.random_range(1..4);
-                self.tell(format!("the list of Nodes is empty for {turns} turns"));
+                self.record(format!("the list of Nodes is empty for {turns} turns"));
                 self.world.workload.list_nothing(turns);
             }
             7 => {
-                self.tell(format!("the Node of {name} is Ready again"));
+                self.record(format!("the Node of {name} is Ready again"));
                 self.world.workload.break_node(&name, false);
             }
             8 => {
-                self.tell("the manager does not reach the workload cluster");
+                self.record("the manager does not reach the workload cluster");
                 self.world.workload.cut_off(true);
             }
             9 => {
-                self.tell("the manager reaches the workload cluster");
+                self.record("the manager reaches the workload cluster");
                 self.world.workload.cut_off(false);
             }
             _ => {
                 let turns = self.random.random_range(1..5);
-                self.tell(format!("the kubeconfig is touched: Nodes are known in {turns} turns"));
+                self.record(format!("the kubeconfig is touched: Nodes are known in {turns} turns"));
                 self.world.workload.forget_nodes(turns);
             }
         }
@@ -236,13 +236,13 @@ impl Life {
     }
 
     fn find(&mut self, name: &str) {
-        self.tell(format!("the host of {name} is well"));
+        self.record(format!("the host of {name} is well"));
         self.world.lost.remove(name);
         self.world.workload.is_lost(name, false);
     }
 
     fn lose(&mut self, name: &str) {
-        self.tell(format!("the host of {name} is lost"));
+        self.record(format!("the host of {name} is lost"));
         self.world.lost.insert(name.to_owned());
         self.world.ever_lost.insert(name.to_owned());
         self.world.workload.is_lost(name, true);

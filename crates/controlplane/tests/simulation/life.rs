@@ -21,9 +21,9 @@ use crate::world::{Mood, Scene, Workload, World};
 use capstan_testkit::crash::{CrashPoint, NEVER};
 
 /// How many turns the trouble lasts: short lives are many, and long ones go far.
-const TROUBLE: std::ops::Range<usize> = 10..40;
+const FAULTY_TURNS: std::ops::Range<usize> = 10..40;
 /// How many turns before it begins: a cluster may be whole by then, or not have begun.
-const QUIET: std::ops::Range<usize> = 0..24;
+const TURNS_BEFORE: std::ops::Range<usize> = 0..24;
 
 pub(crate) struct Life {
     pub(crate) world: World,
@@ -92,10 +92,10 @@ impl Life {
 
     /// From its beginning to where everything is as it should be.
     pub(crate) async fn live(&mut self) -> Result<()> {
-        for _ in 0..self.random.random_range(QUIET) {
-            Box::pin(self.turn(1)).await?;
+        for _ in 0..self.random.random_range(TURNS_BEFORE) {
+            Box::pin(self.advance(1)).await?;
         }
-        for turn in 0..self.random.random_range(TROUBLE) {
+        for turn in 0..self.random.random_range(FAULTY_TURNS) {
             Box::pin(self.inject_faults()).await.with_context(|| format!("turn {turn} of trouble"))?;
         }
         Box::pin(self.peace()).await.context("in peace")
@@ -122,13 +122,13 @@ impl Life {
         *self.clock.lock().unwrap() += SignedDuration::from_secs(seconds);
     }
 
-    pub(crate) fn tell(&mut self, what: impl Into<String>) {
+    pub(crate) fn record(&mut self, what: impl Into<String>) {
         self.history.push(what.into());
     }
 
     /// One turn: the manager is called so many times, and then everybody else does their part. Gives what went wrong
     /// from the manager's point of view.
-    pub(crate) async fn turn(&mut self, calls: usize) -> Result<Option<String>> {
+    pub(crate) async fn advance(&mut self, calls: usize) -> Result<Option<String>> {
         let mut scene = self.world.scene().await?;
         let mut failed = None;
         for _ in 0..calls {
@@ -136,7 +136,7 @@ impl Life {
             (scene, failed) = self.call_manager(&before).await?;
         }
         self.world.now = self.now();
-        self.world.workload.turn();
+        self.world.workload.advance();
         self.watch_over().await?;
         self.world.tick_from(&scene).await?;
         Ok(failed)
@@ -149,7 +149,7 @@ impl Life {
         let scene = self.world.scene().await?;
         let after = Seen::of(&scene)?;
         let died = if self.crash_point.is_dead() { ", and the manager is dead" } else { "" };
-        self.tell(format!("{} etcd:{}{died}", after.summary(), self.world.workload.summary()));
+        self.record(format!("{} etcd:{}{died}", after.summary(), self.world.workload.summary()));
         self.world.check(&scene)?;
         let mut unwanted = self.unwanted.clone();
         if self.ward.may_replace {

@@ -33,7 +33,7 @@ impl Life {
         }
         // One host may never answer again: no other machine may wait for it.
         if self.ward.has_leases && self.workers > 1 && self.percent(50) {
-            self.tell("the host of w0 never answers again");
+            self.record("the host of w0 never answers again");
             self.world.lost.insert("w0".to_owned());
             self.world.ever_lost.insert("w0".to_owned());
             self.world.workload.is_lost("w0", true);
@@ -42,7 +42,7 @@ impl Life {
         self.take_over(NEVER);
         let replicas = *[1, 3].choose(&mut self.random).unwrap();
         let version = VERSIONS[self.version];
-        let template = self.settle_on_a_template().await?;
+        let template = self.choose_template().await?;
         self.spec(json!({
             "replicas": replicas, "version": version,
             "machineTemplate": {"spec": {"infrastructureRef": {"name": template}}},
@@ -59,7 +59,7 @@ impl Life {
             self.wait(20);
             // One that was begun before may have been made from the other template.
             self.let_others_go(&template).await?;
-            let failed = Box::pin(self.turn(1)).await?;
+            let failed = Box::pin(self.advance(1)).await?;
             match self.is_over(replicas, version).await {
                 Ok(()) => return Ok(()),
                 Err(error) => last = format!("{error:#}; {}", failed.unwrap_or_default()),
@@ -69,7 +69,7 @@ impl Life {
     }
 
     /// The template of the oldest server that stays.
-    async fn settle_on_a_template(&mut self) -> Result<String> {
+    async fn choose_template(&mut self) -> Result<String> {
         let scene = self.world.scene().await?;
         let mut servers: Vec<_> =
             scene.machines.iter().filter(|machine| is_server(machine) && !is_leaving(machine)).collect();

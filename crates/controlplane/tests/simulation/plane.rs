@@ -45,7 +45,7 @@ impl SimulatedPlane {
         let mut life = Box::pin(Life::begin(self, "keys", 0)).await?;
         life.world.mood = Mood::default();
         for _ in 0..5 {
-            Box::pin(life.turn(1)).await?;
+            Box::pin(life.advance(1)).await?;
         }
         let mut keys = Vec::new();
         for name in ["c-ca", "c-etcd", "c-proxy", "c-sa"] {

@@ -147,7 +147,7 @@ impl Life {
             if !conditions.is_empty() {
                 let states: Vec<String> =
                     conditions.iter().map(|c| format!("{}={}", c["type"], c["status"])).collect();
-                self.tell(format!("health of {name}: {}", states.join(" ")));
+                self.record(format!("health of {name}: {}", states.join(" ")));
                 self.world.add_conditions(&name, conditions, json!({})).await?;
             }
         }

@@ -70,12 +70,12 @@ impl World {
             ensure!(self.began_without_agent_token, "there is no token of workers");
             return Ok(());
         };
-        if !Scene::tells(plan, &agent) {
+        if !Scene::contains(plan, &agent) {
             let may_have_another = self.began_without_agent_token && !self.separate.contains(worker);
             ensure!(may_have_another, "worker {worker} is not told its own token");
             return Ok(());
         }
-        ensure!(!Scene::tells(plan, &server), "worker {worker} is told the token of servers");
+        ensure!(!Scene::contains(plan, &server), "worker {worker} is told the token of servers");
         if self.separate.insert(worker.to_owned()) {
             for machine in scene.machines.iter().filter(|machine| is_server(machine)) {
                 let Some(plan) = scene.plan(&machine.name_any())? else { continue };

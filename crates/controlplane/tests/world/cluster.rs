@@ -61,7 +61,7 @@ impl State {
     }
 
     /// Who is well, and who leads: somebody who is.
-    fn settle(&mut self) {
+    fn update_health(&mut self) {
         for (node, member) in &mut self.members {
             member.is_healthy = !self.lost.contains(node) && !self.stopped.contains(node);
         }
@@ -126,7 +126,7 @@ impl Workload {
     pub(crate) fn stopped(&self, node: &str) {
         let mut state = self.state();
         state.stopped.insert(node.to_owned());
-        state.settle();
+        state.update_health();
     }
 
     /// A server was started, as one that `begins` a cluster or as one that joins; unless it is a member. Says whether it
@@ -157,7 +157,7 @@ impl Workload {
             };
             state.members.insert(node.to_owned(), member);
         }
-        state.settle();
+        state.update_health();
         true
     }
 
@@ -167,7 +167,7 @@ impl Workload {
     }
 
     /// A turn goes by.
-    pub(crate) fn turn(&self) {
+    pub(crate) fn advance(&self) {
         let mut state = self.state();
         state.unlisted = state.unlisted.saturating_sub(1);
         state.empty = state.empty.saturating_sub(1);
@@ -240,7 +240,7 @@ impl Workload {
             true => state.lost.insert(node.to_owned()),
             false => state.lost.remove(node),
         };
-        state.settle();
+        state.update_health();
     }
 
     /// Whether the others are a majority while a member is away.
@@ -293,7 +293,7 @@ impl Workload {
         state.nodes.remove(node);
         state.broken.remove(node);
         state.volumes.remove(node);
-        state.settle();
+        state.update_health();
     }
 
     /// What must never have happened has not.

@@ -5,9 +5,9 @@ use rand::{Rng as _, SeedableRng as _};
 
 /// See the module.
 #[derive(Default)]
-pub(crate) struct Mood(Option<Trouble>);
+pub(crate) struct Mood(Option<FaultRates>);
 
-struct Trouble {
+struct FaultRates {
     random: StdRng,
     /// How often out of a hundred somebody does what is due.
     acts: u32,
@@ -18,32 +18,32 @@ struct Trouble {
 }
 
 impl Mood {
-    pub(crate) fn troubled(seed: u64) -> Self {
+    pub(crate) fn faulty(seed: u64) -> Self {
         let mut random = StdRng::seed_from_u64(seed);
         let acts = random.random_range(30..=100);
-        Self(Some(Trouble { random, acts, crashes: 6, fails: 4 }))
+        Self(Some(FaultRates { random, acts, crashes: 6, fails: 4 }))
     }
 
     pub(crate) fn is_calm(&self) -> bool {
         self.0.is_none()
     }
 
-    fn chance(&mut self, calm: bool, percent: impl Fn(&Trouble) -> u32) -> bool {
-        let Some(trouble) = &mut self.0 else { return calm };
-        let percent = percent(trouble);
-        trouble.random.random_ratio(percent, 100)
+    fn chance(&mut self, calm: bool, percent: impl Fn(&FaultRates) -> u32) -> bool {
+        let Some(rates) = &mut self.0 else { return calm };
+        let percent = percent(rates);
+        rates.random.random_ratio(percent, 100)
     }
 
     pub(crate) fn acts(&mut self) -> bool {
-        self.chance(true, |trouble| trouble.acts)
+        self.chance(true, |rates| rates.acts)
     }
 
     pub(crate) fn crashes(&mut self) -> bool {
-        self.chance(false, |trouble| trouble.crashes)
+        self.chance(false, |rates| rates.crashes)
     }
 
     pub(crate) fn fails(&mut self) -> bool {
-        self.chance(false, |trouble| trouble.fails)
+        self.chance(false, |rates| rates.fails)
     }
 
     /// One way or the other.

@@ -117,7 +117,7 @@ impl Scene {
     }
 
     /// Whether a text is anywhere in a plan.
-    pub(crate) fn tells(plan: &VerifiedPlan, text: &str) -> bool {
+    pub(crate) fn contains(plan: &VerifiedPlan, text: &str) -> bool {
         let holds = |bytes: &[u8]| bytes.windows(text.len()).any(|window| window == text.as_bytes());
         let plan = plan.plan();
         plan.redact.iter().any(|redacted| redacted.expose().contains(text))

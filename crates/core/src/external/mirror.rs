@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_told_by_what_was() {
+    fn a_missing_object_is_distinguished_by_what_was_there() {
         for (done, deleting, reason, message) in [
             (false, false, "ObjectDoesNotExist", "Host does not exist"),
             (false, true, "ObjectDoesNotExist", "Host does not exist"),

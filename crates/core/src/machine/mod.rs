@@ -1,4 +1,4 @@
-//! Machine: from bootstrap data to infrastructure to a Node, and back.
+//! Machine: bootstrap data, infrastructure, Node, and deletion.
 //!
 //! Reads: the Machine, its Cluster, the MachineSet and MachineDeployment above it, the two objects it refers to, its
 //! Node, and the answer of an extension about its update.
@@ -71,7 +71,7 @@ impl Reconciler for MachineReconciler {
         let mut before = object.as_ref().clone();
         let mut machine = before.clone();
         let mut observed = observe::observe(core, &machine, cluster, &mut steps).await?;
-        ownership::settle(&mut machine, &observed.cluster);
+        ownership::set_owner_and_label(&mut machine, &observed.cluster);
         steps.check(self.claim(&machine, &observed).await);
         steps.add(provision::bootstrap(&mut machine, &observed.bootstrap));
         steps.add(provision::infrastructure(&mut machine, &observed.infrastructure));
@@ -105,7 +105,7 @@ impl Reconciler for MachineReconciler {
         let had_node = node::name(&before).is_some();
         steps.check(Patcher::new(api, &before).finish(&machine, &owned).await);
         if let (false, Some(node)) = (had_node, node::name(&machine)) {
-            core.tell(&machine, Tone::Normal, events::NODE_REF, node).await;
+            core.publish_event(&machine, Tone::Normal, events::NODE_REF, node).await;
         }
         steps.end()
     }

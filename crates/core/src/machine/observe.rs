@@ -1,4 +1,4 @@
-//! Reads what decisions about a Machine are made from. Reads only.
+//! Reads the inputs of decisions about a Machine. Does not write.
 
 use capstan_api::core::{Cluster, Machine, MachineDeployment, MachineSet};
 use capstan_api::meta::labels;
@@ -20,7 +20,7 @@ use crate::external::{self, Reading};
 use crate::names::GROUP;
 use crate::step::Steps;
 
-/// All that decisions about a Machine are made from, but for its Node, which is found by what the infrastructure says.
+/// The inputs of decisions about a Machine, except its Node, which is found by the provider ID of the infrastructure.
 pub(super) struct Observed {
     pub(super) cluster: Cluster,
     pub(super) set: Option<MachineSet>,
@@ -28,14 +28,14 @@ pub(super) struct Observed {
     pub(super) bootstrap: Reading,
     pub(super) infrastructure: Reading,
     pub(super) health: Health,
-    /// What the hook has said of an update under way, once it was asked.
+    /// Response of the hook about an update in progress, once it was called.
     pub(super) update: Option<UpdateProgress>,
 }
 
-/// What was found where the Machine's Node should be.
+/// Result of the search for the Machine's Node.
 #[derive(Clone, Debug, Default)]
 pub(super) enum NodeReading {
-    /// The Machine has no provider ID yet to look for.
+    /// The Machine has no provider ID yet.
     #[default]
     NotLooked,
     /// There is no connection to the workload cluster.
@@ -48,7 +48,7 @@ pub(super) enum NodeReading {
     Found(Arc<Node>),
 }
 
-/// The Machine's Cluster. Without it nothing can be done.
+/// The Cluster of the Machine. It is required.
 pub(super) async fn cluster(core: &Core, machine: &Machine) -> Result<Cluster> {
     let namespace = machine.namespace().unwrap_or_default();
     let name = &machine.spec.cluster_name;
@@ -84,7 +84,7 @@ pub(super) async fn observe(
     Ok(Observed { cluster, set, deployment, bootstrap, infrastructure, health, update: None })
 }
 
-/// Looks for the Node that carries the machine's identity.
+/// Finds the Node with the provider ID of the machine.
 pub(super) async fn node(
     core: &Core,
     machine: &Machine,
@@ -120,7 +120,7 @@ pub(super) async fn node(
 /// The control plane of a Machine's Cluster, which decides whether the Node of the Machine is deleted.
 pub(super) struct ControlPlane {
     pub(super) object: Reading,
-    /// How many control plane Machines are not being deleted.
+    /// Number of control plane Machines that are not being deleted.
     pub(super) machines: usize,
 }
 
@@ -136,7 +136,7 @@ pub(super) async fn control_plane(core: &Core, machine: &Machine, cluster: &Clus
     Ok(ControlPlane { object, machines: alive.count() })
 }
 
-/// How many control plane Machines of the Cluster are not being deleted, by a live read.
+/// Number of control plane Machines of the Cluster that are not being deleted, by a live read.
 pub(super) async fn control_plane_machines_now(core: &Core, machine: &Machine) -> Result<usize> {
     let (namespace, name) = (machine.namespace().unwrap_or_default(), &machine.spec.cluster_name);
     let selector = format!("{}={name},{}", labels::CLUSTER_NAME, labels::CONTROL_PLANE);

@@ -1,4 +1,4 @@
-//! What wakes a Machine's reconcile.
+//! The events that trigger a reconcile of a Machine.
 
 use capstan_api::conditions::is_true;
 use capstan_api::core::{Cluster, Machine, MachineDeployment, MachineSet};
@@ -17,7 +17,7 @@ use crate::Core;
 use crate::cluster::provisioned;
 use crate::names::cluster::types::CONTROL_PLANE_INITIALIZED;
 
-/// Which Machines something is news for.
+/// The Machines that an event concerns.
 enum Audience {
     /// All Machines of a Cluster.
     OfCluster(ClusterKey),

@@ -42,7 +42,7 @@ impl MachineDeploymentReconciler {
                 self.applier.apply(&api, current, wanted).await?;
                 if current.is_none() {
                     let message = format!("created MachineSet {}", wanted.name_any());
-                    self.core.tell(&*deployment, Tone::Normal, events::CREATED, &message).await;
+                    self.core.publish_event(&*deployment, Tone::Normal, events::CREATED, &message).await;
                 }
             }
             if decision.revision.is_some() && new.is_none() {

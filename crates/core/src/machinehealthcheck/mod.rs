@@ -73,14 +73,14 @@ impl MachineHealthCheckReconciler {
         let targets = self.targets(cluster, check).await?;
         let judgement = decide::judge(check, &targets)?;
         let is_news = status::update(check, &targets, &judgement, self.core.now());
-        self.tell_restricted(check, &judgement, is_news).await;
+        self.publish_restricted(check, &judgement, is_news).await;
 
         let mut steps = Steps::new();
         for target in &targets {
             if let Health::Waiting(Some(after)) = target.health {
                 steps.add(Ok(Next::After(after)));
             }
-            steps.check(self.tell(cluster, check, target, judgement.is_allowed()).await);
+            steps.check(self.mark(cluster, check, target, judgement.is_allowed()).await);
         }
         steps.end()
     }

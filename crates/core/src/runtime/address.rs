@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn what_leads_nowhere_is_told_by_field() {
+    fn an_unusable_address_is_reported_with_its_field() {
         for (config, field) in [
             (json!({}), "spec.clientConfig:"),
             (json!({"url": "http://a"}), "spec.clientConfig.url:"),

@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_changed_extension_config_drops_its_answers_and_no_others() {
+    fn a_changed_extension_config_drops_its_responses_and_no_others() {
         let (old, new) = (handler("e", "https://a", 1), handler("e", "https://a", 2));
         let other = asked(&handler("f", "https://a", 1), "m");
         let cache = ResponseCache::default();
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_answers_make_room() {
+    fn the_oldest_responses_are_evicted() {
         let (cache, handler) = (ResponseCache::default(), handler("e", "https://a", 1));
         let key = |number: usize| asked(&handler, &format!("m{number}"));
         for number in 0..=MOST {

@@ -191,7 +191,7 @@ async fn what_is_refused_touches_nothing() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_set_deletes_what_it_is_told_and_replaces_what_is_sick() -> Result<()> {
+async fn a_set_deletes_marked_machines_and_replaces_unhealthy_ones() -> Result<()> {
     let stage = Stage::start().await?;
     let set = json!({
         "apiVersion": CORE, "kind": "MachineSet", "metadata": {"name": "ms", "namespace": NAMESPACE},

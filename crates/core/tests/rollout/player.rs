@@ -14,7 +14,7 @@ use tokio::task::JoinSet;
 
 use crate::stage::{GROUP, NAMESPACE, OLD, untyped};
 
-const TURN: Duration = Duration::from_millis(50);
+const INTERVAL: Duration = Duration::from_millis(50);
 
 #[derive(Clone)]
 pub(crate) struct Player {
@@ -36,8 +36,8 @@ impl Player {
         running.spawn(async move {
             loop {
                 // A conflict or a race with deletion: the next turn will do.
-                _ = plays.turn(&client).await;
-                tokio::time::sleep(TURN).await;
+                _ = plays.play_once(&client).await;
+                tokio::time::sleep(INTERVAL).await;
             }
         });
         player
@@ -55,7 +55,7 @@ impl Player {
         (self.record.fewest_available.load(Ordering::SeqCst), self.record.most.load(Ordering::SeqCst))
     }
 
-    async fn turn(&self, client: &Client) -> Result<()> {
+    async fn play_once(&self, client: &Client) -> Result<()> {
         let api: Api<Machine> = Api::namespaced(client.clone(), NAMESPACE);
         let machines = api.list(&ListParams::default()).await?.items;
         let alive = || machines.iter().filter(|machine| machine.metadata.deletion_timestamp.is_none());

@@ -74,7 +74,7 @@ impl Diff {
                 return self.entries(at, keys, old, new);
             }
         }
-        self.tell(at, old, new);
+        self.add_change(at, old, new);
     }
 
     fn keys(&mut self, at: &Place, old: Option<&Map<String, Value>>, new: Option<&Map<String, Value>>) {
@@ -103,7 +103,7 @@ impl Diff {
             match (old, new) {
                 (Some(_), Some(_)) => self.walk(&place, old, new),
                 // As one: that it comes or goes says more than each of its fields.
-                _ => self.tell(&place, old.map(|_| PRESENT), new.map(|_| PRESENT)),
+                _ => self.add_change(&place, old.map(|_| PRESENT), new.map(|_| PRESENT)),
             }
         }
         // Entries that cannot be told apart, or stand in another order, where that may count. What comes or goes was told above.
@@ -122,7 +122,7 @@ impl Diff {
     /// Files that Kubernetes reads when it starts, and others, are each kept in their order.
     fn reordered(&mut self, at: &Place, old: &[String], new: &[String]) {
         let Some(row) = field(self.subject, &at.pattern).filter(|row| row.rule == Rule::File) else {
-            return self.tell(at, None, None);
+            return self.add_change(at, None, None);
         };
         let stays = |restarts: bool| {
             let counts = |path: &&String| k3s::restarts_for(path) == restarts;
@@ -136,7 +136,7 @@ impl Diff {
         self.changes.push(Change::new(at.path.clone(), cost, why));
     }
 
-    fn tell(&mut self, at: &Place, old: Option<&Value>, new: Option<&Value>) {
+    fn add_change(&mut self, at: &Place, old: Option<&Value>, new: Option<&Value>) {
         let (cost, why, shown) = match field(self.subject, &at.pattern) {
             // Tests see to it that there is none; what nobody has thought about must not be done.
             None => (Cost::Refused, "it is not known what it would cost", table::Disclosure::Digest),

@@ -298,11 +298,12 @@ const FIELDS: &[Field] = &[
         Cluster,
         "spec.controlPlaneEndpoint",
         RESTART,
-        "every machine of the cluster is told where the API server is, and k3s reads that when it starts",
+        "the configuration of every machine has the address of the API server, and k3s reads it when it starts",
     ),
     Field::new(Cluster, "spec.controlPlaneRef", NOTHING, THEIR_MAKER).whole(),
     Field::new(Cluster, "spec.infrastructureRef", NOTHING, THEIR_MAKER).whole(),
-    Field::new(Cluster, "spec.availabilityGates", NOTHING, "it is only told").by(&["conditionType"]),
+    Field::new(Cluster, "spec.availabilityGates", NOTHING, "it changes conditions only")
+        .by(&["conditionType"]),
     Field::new(Cluster, "spec.topology", NOTHING, "no controller of Capstan reads it").whole(),
     Field::new(
         HostCluster,

@@ -45,7 +45,7 @@ impl Capstan {
     }
 
     /// Writes an event of a refused change onto the MachineDeployment. A failure here does not undo the refusal.
-    async fn tell_refused(&self, namespace: &str, name: &str, why: &str) {
+    async fn publish_refused(&self, namespace: &str, name: &str, why: &str) {
         let why = plain(why);
         let is_due = {
             let mut refusals = self.refusals.lock().unwrap_or_else(PoisonError::into_inner);
@@ -58,7 +58,7 @@ impl Capstan {
         let doing = || format!("cannot read MachineDeployment {namespace}/{name}");
         match deployments.get_opt(name).await.doing(doing) {
             Ok(Some(deployment)) => {
-                self.events.tell(&deployment, Tone::Warning, CHANGE_REFUSED, &why, Timestamp::now()).await;
+                self.events.publish(&deployment, Tone::Warning, CHANGE_REFUSED, &why, Timestamp::now()).await;
             }
             Ok(None) => {}
             Err(error) => {
@@ -89,7 +89,7 @@ impl Extension for Capstan {
             && let (Some(deployment), Some(why)) = (deployment, &answer.common.message)
         {
             // Upstream's core repeats a refusal in its log only, where users do not look.
-            self.tell_refused(&set.namespace().unwrap_or_default(), deployment, why).await;
+            self.publish_refused(&set.namespace().unwrap_or_default(), deployment, why).await;
         }
         answer
     }

@@ -1,4 +1,4 @@
-//! What is to be done about a Host, which state it is in, and when it is asked again. Pure.
+//! The next step for a Host, its state, and when it is checked again. Pure.
 
 use capstan_api::conditions::{ConditionStatus, get, is_false, is_true, types};
 use capstan_api::infrastructure::{Host, HostMachine, HostState};
@@ -10,12 +10,12 @@ use crate::driver::HostKind;
 use crate::names::host::{REACHABLE, USABLE};
 use crate::retry::after_silence;
 
-/// How often a host that answers is asked again.
+/// Interval of checks of a host that responds and is usable.
 const WHEN_WELL: Duration = Duration::from_secs(300);
-/// How soon a host that does not answer, or cannot be used, is asked again at first.
+/// First pause before a host that does not respond, or is not usable, is checked again.
 const WHEN_LOST: Duration = Duration::from_secs(15);
 
-/// What is to be done about a Host.
+/// The next step for a Host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum HostStep {
     /// Check the host, and write the result into its status.
@@ -24,7 +24,7 @@ pub(super) enum HostStep {
     Release,
 }
 
-/// The next thing to do. A Host that a machine has stays, although it is being deleted.
+/// The next step. A Host that a machine has claimed is not released, even if it is being deleted.
 pub(super) fn decide(host: &Host) -> HostStep {
     match host.metadata.deletion_timestamp.is_some() && host.spec.claim.is_none() {
         true => HostStep::Release,
@@ -32,12 +32,12 @@ pub(super) fn decide(host: &Host) -> HostStep {
     }
 }
 
-/// Whether the host has answered and can be used.
+/// Whether the host responds and is usable.
 pub(super) fn is_well(seen: &Observed) -> bool {
     seen.found.as_ref().is_ok_and(|reached| reached.problems.is_empty())
 }
 
-/// When to ask a host again, by what its status says since it was asked.
+/// Pause until the next check of a host, from the conditions in its status.
 pub(super) fn again(host: &Host, is_well: bool, now: Timestamp) -> Duration {
     if is_well {
         return WHEN_WELL;
@@ -77,7 +77,7 @@ pub enum Holder {
 }
 
 impl Holder {
-    /// What `machine`, which has the name in the host's claim, means for the host.
+    /// The holder of a host, given the HostMachine with the name in the host's claim.
     pub(super) fn of(host: &Host, machine: Option<&HostMachine>) -> Self {
         let Some(claim) = &host.spec.claim else { return Self::Present };
         match machine.filter(|machine| machine.spec.claim_id.as_ref() == Some(&claim.id)) {

@@ -1,10 +1,11 @@
-//! Host: asks it who it is, says in one word where it is in its life, and keeps it while a machine has it.
+//! Host: checks it, computes its state, and keeps the object while a machine has claimed it.
 //!
-//! Reads: the Host, the HostMachine that its claim names and the Machine of that, its HostPool, and the host itself through
-//! its driver. Writes: finalizer and status of the Host, and Events. Of a Host that is deleted it removes what stands behind it.
+//! Reads: the Host, the HostMachine that its claim names and the Machine of that, its HostPool, and the host itself
+//! through its driver. Writes: finalizer and status of the Host, and Events. For a Host that is deleted it removes the
+//! machine that its pool created.
 //!
-//! Phases: pause, finalizer; then either release, for a Host that is being deleted and that no machine has, or
-//! [`look`], which asks the host, writes its status and tells what has happened to it.
+//! Phases: pause, finalizer; then release, for a Host that is being deleted and not claimed, or [`look`], which checks
+//! the host, writes its status and publishes Events.
 
 mod act;
 mod decide;
@@ -17,7 +18,7 @@ mod triggers;
 pub use decide::{Holder, is_reachability_known, is_reachable, is_usable, state};
 #[cfg(test)]
 pub(crate) use observe::Observed;
-pub(crate) use status::tell;
+pub(crate) use status::write_status;
 
 use capstan_api::infrastructure::Host;
 use capstan_controller::{Next, Reconciler, Result, finalizers, pause, run};
@@ -83,7 +84,7 @@ pub(crate) struct Looked {
 pub(crate) async fn look(infrastructure: &Infrastructure, host: &Host) -> Result<Looked> {
     let seen = observe::observe(infrastructure, host).await?;
     let mut updated = host.clone();
-    tell(&mut updated, &seen, infrastructure.now());
+    write_status(&mut updated, &seen, infrastructure.now());
     pause::lifted(&mut updated, infrastructure.now());
     act::write(infrastructure, host, &updated).await?;
     infrastructure.report(host, status::news(host, &updated)).await;

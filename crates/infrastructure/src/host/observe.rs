@@ -13,17 +13,17 @@ use crate::driver::{DriverError, Reached};
 
 const GROUP: &str = "cluster.x-k8s.io";
 
-/// What was found out about a Host.
+/// The observed state of a Host.
 pub(crate) struct Observed {
-    /// What it says when it is asked who it is, or why it says nothing.
+    /// The result of the check, or why the host could not be checked.
     pub(crate) found: std::result::Result<Reached, DriverError>,
-    /// The machine that has it.
+    /// The HostMachine that has claimed it.
     pub(crate) holder: Holder,
-    /// What its Machine says of the contact of its agent; nothing without a Machine, or if it does not say so.
+    /// The condition `AgentConnected` of its Machine; `None` without a Machine or without that condition.
     pub(crate) agent: Option<Condition>,
 }
 
-/// Probes the host, and reads its HostMachine.
+/// Checks the host, and reads its HostMachine.
 pub(super) async fn observe(infrastructure: &Infrastructure, host: &Host) -> Result<Observed> {
     let found = match infrastructure.drivers.of(host) {
         Ok(driver) => driver.facts(host).await,

@@ -1,4 +1,4 @@
-//! Status and conditions of a Host, from what it answered and which machine has it. Pure.
+//! Status and conditions of a Host, from its check and its claim. Pure.
 
 use capstan_api::bootstrap::AGENT_CONNECTED;
 use capstan_api::conditions::{
@@ -21,8 +21,8 @@ use crate::news::News;
 pub(super) const OWNED: [&str; 6] =
     [types::READY, REACHABLE, USABLE, AGENT_CONNECTED, types::DELETING, types::PAUSED];
 
-/// Writes into status what was found.
-pub(crate) fn tell(host: &mut Host, seen: &Observed, now: Timestamp) {
+/// Writes the observed state into the status.
+pub(crate) fn write_status(host: &mut Host, seen: &Observed, now: Timestamp) {
     let Observed { found, holder, agent } = seen;
     set(host, reachable(found), now);
     if let Ok(reached) = found {
@@ -48,13 +48,13 @@ pub(crate) fn tell(host: &mut Host, seen: &Observed, now: Timestamp) {
     set(host, deleting, now);
 }
 
-/// The Event of a host that responds again. That a host does not respond is a wait, which has an Event of its own.
+/// The Event of a host that responds again. A host that does not respond is a wait, which has its own Event.
 pub(super) fn news(before: &Host, after: &Host) -> Option<News> {
     let again = is_false(before, REACHABLE) && is_true(after, REACHABLE);
     again.then(|| News::normal(events::REACHABLE, "The host answers again"))
 }
 
-/// What the Machine says of its agent. That an agent is connected which was never missed needs no words here.
+/// Copies the condition of the Machine. A host whose agent was always connected does not have it.
 fn agent_connected(host: &Host, agent: &Condition) -> Option<NewCondition> {
     let is_missed = agent.status == ConditionStatus::False || has(host, AGENT_CONNECTED);
     is_missed.then(|| NewCondition {
@@ -84,7 +84,7 @@ fn ready(host: &Host, holder: &Holder) -> NewCondition {
     }
 }
 
-/// What keeps the host from being of use, if anything does.
+/// The wait that keeps the host from being used, if any.
 fn waits(host: &Host, holder: &Holder) -> Option<Wait> {
     if let Some(quarantine) = &host.spec.quarantine {
         let why = quarantine.message.as_deref().unwrap_or(&quarantine.reason);

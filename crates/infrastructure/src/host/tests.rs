@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use super::decide::{self, HostStep};
 use super::status::news;
-use super::{Holder, Observed, is_reachable, tell};
+use super::{Holder, Observed, is_reachable, write_status};
 use crate::driver::{DriverError, Reached};
 
 const NOW: Timestamp = Timestamp::UNIX_EPOCH;
@@ -39,7 +39,7 @@ fn reached() -> Result<Reached, DriverError> {
 }
 
 fn with_status(mut host: Host, found: &Result<Reached, DriverError>, holder: &Holder) -> (HostState, Host) {
-    tell(&mut host, &Observed { found: found.clone(), holder: holder.clone(), agent: None }, NOW);
+    write_status(&mut host, &Observed { found: found.clone(), holder: holder.clone(), agent: None }, NOW);
     let state = host.status.as_ref().and_then(|status| status.state).expect("a state");
     (state, host)
 }
@@ -61,7 +61,7 @@ fn a_host_says_that_the_agent_on_it_is_silent() {
         ("back", connected(), Some(("True", "Connected", ""))),
         ("released", None, None),
     ] {
-        tell(&mut host, &Observed { found: reached(), holder: Holder::Present, agent }, NOW);
+        write_status(&mut host, &Observed { found: reached(), holder: Holder::Present, agent }, NOW);
         let told = get(&host, AGENT_CONNECTED);
         let told = told.map(|it| (format!("{:?}", it.status), it.reason.clone(), it.message.clone()));
         let expected = expected.map(|(a, b, c)| (a.to_owned(), b.to_owned(), c.to_owned()));
@@ -220,7 +220,7 @@ fn only_the_machine_with_the_same_claim_holds_a_host() {
 }
 
 #[test]
-fn a_host_that_answers_again_is_told_once() {
+fn a_host_that_responds_again_is_published_once() {
     let lost = |why: &str| Err(DriverError::Unreachable(why.to_owned()));
     let mut before = host();
     for (found, expected) in [

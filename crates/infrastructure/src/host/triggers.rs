@@ -1,4 +1,4 @@
-//! What wakes a Host's reconcile.
+//! The events that trigger a reconcile of a Host.
 
 use capstan_api::bootstrap::AGENT_CONNECTED;
 use capstan_api::conditions::{get, is_false, types};
@@ -18,7 +18,7 @@ pub(super) fn all(infrastructure: &Infrastructure) -> BoxStream<'static, ObjectR
     futures::stream::select(of_machines, of_drivers(infrastructure)).boxed()
 }
 
-/// The host of a Machine whose agent falls silent, or is heard again.
+/// The host of a Machine whose condition `AgentConnected` has changed.
 fn of_agents(infrastructure: &Infrastructure) -> impl Stream<Item = ObjectRef<Host>> + Send + use<> {
     let host_machines = infrastructure.caches.of::<HostMachine>();
     infrastructure
@@ -38,7 +38,7 @@ fn of_agents(infrastructure: &Infrastructure) -> impl Stream<Item = ObjectRef<Ho
         })
 }
 
-/// The host of a HostMachine that is deleted, or says something new about that.
+/// The host of a HostMachine that is being deleted, if the deletion or its condition has changed.
 fn of_machines(infrastructure: &Infrastructure) -> impl Stream<Item = ObjectRef<Host>> + Send + use<> {
     infrastructure
         .caches
@@ -60,7 +60,7 @@ fn is_silent(machine: &Machine) -> bool {
     is_on_host && is_false(machine, AGENT_CONNECTED)
 }
 
-/// Hosts that would answer differently now.
+/// Hosts that their drivers report as changed.
 fn of_drivers(infrastructure: &Infrastructure) -> impl Stream<Item = ObjectRef<Host>> + Send + use<> {
     infrastructure.drivers.changes().map(|(namespace, name)| run::reference(&namespace, &name))
 }

@@ -13,7 +13,7 @@ use super::Clusters;
 use super::decide::Endpoint;
 use crate::context::Infrastructure;
 
-/// Writes the endpoint into spec, before anything is said about it in status.
+/// Writes the endpoint into the spec, before the status reports it.
 pub(super) async fn endpoint(
     clusters: &Clusters,
     host_cluster: &HostCluster,

@@ -1,8 +1,8 @@
 //! Coalesces the changes of a namespace into one reconcile of its HostClusters.
 //!
-//! A HostCluster looks at all Hosts of its namespace. If each change of each Host woke each HostCluster, a large namespace would do
-//! nothing else. So a namespace is told of at once when it was quiet, and then not again before a while that grows with the work
-//! that it causes.
+//! A HostCluster evaluates all Hosts of its namespace, so in a large namespace one reconcile of each HostCluster for
+//! each change of a Host would be too much. The first change of a namespace is delivered at once, and later ones after
+//! a pause that grows with the work of the reconcile.
 
 use futures::stream::{BoxStream, unfold};
 use futures::{Stream, StreamExt as _};
@@ -10,11 +10,11 @@ use std::collections::HashMap;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// The shortest while.
+/// The shortest pause.
 const SHORTEST: Duration = Duration::from_millis(200);
-/// The longest while: as late as a HostCluster may be.
+/// The longest pause, and so the longest delay of a HostCluster.
 const LONGEST: Duration = Duration::from_secs(10);
-/// Ten times the time to evaluate one Host: at most a tenth of a core is spent on it.
+/// Pause for each evaluation of a Host: ten times its cost, so that at most a tenth of a core is used.
 const FOR_EACH_LOOK: Duration = Duration::from_micros(5);
 
 /// The pause of a namespace with these numbers of HostClusters and Hosts.
@@ -23,7 +23,7 @@ pub(super) fn rest(host_clusters: usize, hosts: usize) -> Duration {
     FOR_EACH_LOOK.saturating_mul(looks).clamp(SHORTEST, LONGEST)
 }
 
-/// Which namespaces have changed, and when each may be reported. Pure: the caller passes the time.
+/// The namespaces with changes, and when each may be delivered. Pure: the caller passes the time.
 #[derive(Default)]
 struct Windows {
     due: HashMap<String, Instant>,
@@ -41,7 +41,7 @@ impl Windows {
         self.due.values().min().copied()
     }
 
-    /// A namespace that is due. The caller says how long it rests afterwards.
+    /// Takes a namespace that is due. The caller sets its next pause.
     fn take(&mut self, now: Instant) -> Option<String> {
         let namespace =
             self.due.iter().find(|(_, due)| **due <= now).map(|(namespace, _)| namespace.clone())?;
@@ -55,7 +55,7 @@ impl Windows {
     }
 }
 
-/// Namespaces with changes. `rest_of` returns the pause of a namespace after it was reported.
+/// Namespaces with changes. `rest_of` returns the pause of a namespace after it was delivered.
 pub(super) fn coalesced<R>(
     changed: BoxStream<'static, String>,
     rest_of: impl Fn(String) -> R + Send + 'static,
@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_quiet_namespace_is_told_of_at_once_and_a_busy_one_once_in_a_while() {
+    fn an_idle_namespace_is_delivered_at_once_and_a_busy_one_at_intervals() {
         let (mut windows, now) = (Windows::default(), Instant::now());
         let later = |millis| now + Duration::from_millis(millis);
         windows.changed("n".to_owned(), now);
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_burst_is_told_of_twice() {
+    async fn a_burst_is_delivered_twice() {
         let (sender, receiver) = futures::channel::mpsc::unbounded();
         let mut told = std::pin::pin!(coalesced(receiver.boxed(), async |_| Duration::from_secs(1)));
         sender.unbounded_send("n".to_owned()).unwrap();

@@ -1,4 +1,4 @@
-//! What a HostCluster lacks, and who must act. Pure.
+//! The endpoint and the failure domains of a HostCluster, and what they wait for. Pure.
 
 pub(super) mod domains;
 
@@ -18,7 +18,7 @@ const RESYNC: Duration = Duration::from_secs(60);
 /// Retry after the control plane or its template could not be read.
 const UNKNOWN: Duration = Duration::from_secs(10);
 
-/// What is to be done about the endpoint.
+/// The next step for the endpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Endpoint {
     /// It is known.

@@ -1,4 +1,4 @@
-//! HostCluster: where the API server will be reached, and which failure domains there are.
+//! HostCluster: the endpoint of the API server, and the failure domains.
 //!
 //! Reads: the HostCluster, its Cluster, the Hosts of its namespace, and of the Cluster's control plane the object, its
 //! Machines and its HostMachineTemplate. Writes: of the HostCluster finalizer, endpoint and status.
@@ -17,7 +17,7 @@ mod triggers;
 
 pub use decide::domains::{ControlPlane, ControlPlaneHosts, Domains};
 pub use decide::{Decision, Endpoint, Observed, decide};
-pub use status::tell;
+pub use status::write_status;
 
 use capstan_api::core::Cluster;
 use capstan_api::infrastructure::HostCluster;
@@ -92,7 +92,7 @@ impl Reconciler for Clusters {
         // Into spec, before anything is said about it in status.
         let current = act::endpoint(self, &host_cluster, &decision.endpoint).await?;
         let mut updated = current.clone();
-        tell(&mut updated, &decision, now);
+        write_status(&mut updated, &decision, now);
         pause::lifted(&mut updated, now);
         Patcher::new(api, &current).finish(&updated, &OWNED).await?;
         Ok(Next::After(decide::again(&decision)))

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use super::decide::domains::{ControlPlane, ControlPlaneHosts};
 use crate::context::Infrastructure;
 
-/// Where the contract has the template of a control plane's infrastructure machines.
+/// Field of a control plane with the reference to the template of its infrastructure machines.
 const TEMPLATE: &str = "/spec/machineTemplate/spec/infrastructureRef";
 
 /// The Cluster that owns the HostCluster.
@@ -28,7 +28,8 @@ pub(super) async fn cluster(
     }
 }
 
-/// How many HostMachines of the Cluster are left. Read from the API server: the HostCluster goes when there are none.
+/// Number of HostMachines of the Cluster. Read from the API server, because the HostCluster is released when it is
+/// zero.
 pub(super) async fn machines_left(infrastructure: &Infrastructure, cluster: &Cluster) -> Result<usize> {
     let namespace = cluster.namespace().unwrap_or_default();
     let ours = format!("{}={}", labels::CLUSTER_NAME, cluster.name_any());
@@ -37,7 +38,7 @@ pub(super) async fn machines_left(infrastructure: &Infrastructure, cluster: &Clu
     Ok(list.doing(|| format!("cannot list HostMachines in {namespace}"))?.items.len())
 }
 
-/// What is known of the Cluster's control plane. Whatever provider's it is, it is found by the contract.
+/// The control plane of the Cluster, of any provider, read by the contract.
 pub(super) async fn control_plane(
     infrastructure: &Infrastructure,
     cluster: &Cluster,
@@ -55,8 +56,8 @@ pub(super) async fn control_plane(
     Ok(ControlPlane { hosts, machines: names.collect() })
 }
 
-/// The selector of the hosts that control plane machines may claim, or why it is not known. A control plane whose machines
-/// are not HostMachines asks for no certain host.
+/// The selector of the hosts that control plane machines may claim, or why it is unknown. A control plane whose
+/// machines are not HostMachines has no selector.
 async fn selector(
     infrastructure: &Infrastructure,
     cluster: &Cluster,

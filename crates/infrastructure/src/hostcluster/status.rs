@@ -1,4 +1,4 @@
-//! Status and conditions of a HostCluster, from what was decided. Pure.
+//! Status and conditions of a HostCluster, from the decision. Pure.
 
 use capstan_api::conditions::{ConditionStatus, NewCondition, reasons as shared, set, types};
 use capstan_api::infrastructure::HostCluster;
@@ -13,14 +13,14 @@ use crate::ready::sum_up;
 pub(super) const OWNED: [&str; 5] =
     [types::READY, ENDPOINT_AVAILABLE, FAILURE_DOMAINS_KNOWN, types::DELETING, types::PAUSED];
 
-/// Says that no Cluster has taken the object yet.
+/// Sets the conditions of a HostCluster that no Cluster owns yet.
 pub(super) fn without_owner(host_cluster: &mut HostCluster, now: Timestamp) {
     let message = "waiting for a Cluster whose spec.infrastructureRef names this HostCluster";
     let wait = Wait::new(&causes::WAITING_FOR_CLUSTER_OWNER, message);
     set(host_cluster, wait.condition(types::READY), now);
 }
 
-/// Says that the deletion waits for as many HostMachines as are left.
+/// Sets the conditions of a deletion that waits for this number of HostMachines.
 pub(super) fn deleting(host_cluster: &mut HostCluster, left: usize, now: Timestamp) {
     let message = format!("waiting for {left} HostMachines of the Cluster to give their hosts back");
     let wait = Wait::new(&causes::WAITING_FOR_HOST_MACHINES, message);
@@ -30,7 +30,7 @@ pub(super) fn deleting(host_cluster: &mut HostCluster, left: usize, now: Timesta
 }
 
 /// Writes the decision into the status. A provisioned HostCluster stays provisioned.
-pub fn tell(host_cluster: &mut HostCluster, decision: &Decision, now: Timestamp) {
+pub fn write_status(host_cluster: &mut HostCluster, decision: &Decision, now: Timestamp) {
     let condition = match &decision.endpoint {
         Endpoint::Wait(wait) => wait.condition(ENDPOINT_AVAILABLE),
         _ => NewCondition::new(ENDPOINT_AVAILABLE, true, reasons::AVAILABLE),

@@ -14,7 +14,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
 use std::sync::Arc;
 
-use super::{ControlPlane, ControlPlaneHosts, Decision, Domains, Endpoint, Observed, decide, tell};
+use super::{ControlPlane, ControlPlaneHosts, Decision, Domains, Endpoint, Observed, decide, write_status};
 
 /// A control plane without machines that may claim any host.
 fn anywhere() -> ControlPlane {
@@ -112,12 +112,12 @@ fn only_a_known_endpoint_makes_it_provisioned() {
     let mut updated = HostCluster::new("hc", HostClusterSpec::default());
     let with = |endpoint| Decision { endpoint, domains: Domains::default() };
     let wait = Endpoint::Wait(Wait::new(&causes::NO_HOSTS, "add some"));
-    tell(&mut updated, &with(wait), Timestamp::UNIX_EPOCH);
+    write_status(&mut updated, &with(wait), Timestamp::UNIX_EPOCH);
     let provisioned =
         |updated: &HostCluster| updated.status.clone().and_then(|status| status.initialization).is_some();
     assert!(!provisioned(&updated));
     assert!(get(&updated, "Ready").is_some_and(|ready| ready.message.contains("add some")));
     updated.spec.control_plane_endpoint = Some(CompleteApiEndpoint { host: "h".to_owned(), port: 1 });
-    tell(&mut updated, &with(Endpoint::Known), Timestamp::UNIX_EPOCH);
+    write_status(&mut updated, &with(Endpoint::Known), Timestamp::UNIX_EPOCH);
     assert!(provisioned(&updated) && is_true(&updated, "Ready"));
 }

@@ -1,4 +1,4 @@
-//! What wakes a HostCluster's reconcile.
+//! The events that trigger a reconcile of a HostCluster.
 
 use capstan_api::core::Cluster;
 use capstan_api::infrastructure::{Host, HostCluster, HostMachine, HostMachineTemplate};
@@ -36,7 +36,7 @@ pub(super) fn all(infrastructure: &Infrastructure) -> BoxStream<'static, ObjectR
     .boxed()
 }
 
-/// A HostMachine that comes or goes is news for the HostCluster of its cluster.
+/// The HostCluster of the Cluster of a HostMachine that is created or deleted.
 fn of_machines(
     infrastructure: &Infrastructure,
     known: Cache<HostCluster>,
@@ -58,7 +58,7 @@ fn of_machines(
         .flat_map(iter)
 }
 
-/// The HostCluster of a Cluster, which core labels with its name.
+/// The HostCluster of a Cluster, found by the label that core sets.
 async fn of_cluster(
     known: &Cache<HostCluster>,
     namespace: &str,
@@ -69,7 +69,7 @@ async fn of_cluster(
     found.iter().map(|found| ObjectRef::from_obj(found.as_ref())).collect()
 }
 
-/// All by which a Host counts: where it is, and whether a machine can have it.
+/// The fields of a Host that a HostCluster evaluates.
 fn host_facts(host: &Host) -> impl PartialEq + Send + 'static + use<> {
     (
         host.metadata.labels.clone(),
@@ -102,7 +102,7 @@ fn of_clusters(infrastructure: &Infrastructure) -> impl Stream<Item = ObjectRef<
         })
 }
 
-/// A control plane is owned by its Cluster.
+/// The HostCluster of the Cluster that owns a changed control plane.
 fn of_control_planes(
     infrastructure: &Infrastructure,
     known: Cache<HostCluster>,
@@ -117,7 +117,7 @@ fn of_control_planes(
         .flat_map(iter)
 }
 
-/// All HostClusters of namespaces with changes, not more often than they can be reconciled.
+/// All HostClusters of namespaces with changes, at the pace at which they can be reconciled.
 fn beside(
     changed: BoxStream<'static, String>,
     known: Cache<HostCluster>,

@@ -1,4 +1,4 @@
-//! Writes of the HostMachine controller, and what it asks of a host. Each is safe to repeat.
+//! Writes of the HostMachine controller, and its calls to drivers. All are idempotent.
 
 use capstan_api::infrastructure::{Host, HostClaim, HostMachine};
 use capstan_controller::error::{Doing as _, Error};
@@ -31,12 +31,12 @@ pub(super) async fn choose_claim_id(
     write(infrastructure, machine, &json!({"finalizers": finalizers}), &spec).await
 }
 
-/// Whether a host that is about to be claimed answers now: what is known of a real one may be old.
+/// Whether a host that is about to be claimed responds now. The cached state of a real host may be old.
 pub(super) async fn is_well(infrastructure: &Infrastructure, host: &Host) -> Result<bool> {
     Ok(HostKind::of(host) == HostKind::Simulated || look(infrastructure, host).await?.is_well)
 }
 
-/// Claims the host, if it is still the one that was read. Says whether it was.
+/// Claims the host by compare and swap. Returns whether it was claimed.
 pub(super) async fn claim(
     infrastructure: &Infrastructure,
     machine: &HostMachine,
@@ -57,7 +57,7 @@ pub(super) async fn claim(
     }
 }
 
-/// Writes which host the machine has.
+/// Writes the claimed host into the spec.
 pub(super) async fn record(
     infrastructure: &Infrastructure,
     machine: &HostMachine,
@@ -71,7 +71,7 @@ pub(super) async fn record(
     Ok(written)
 }
 
-/// Ends the claim on a host to which nothing was done under it.
+/// Releases a host that was claimed and not changed.
 pub(super) async fn give_back(
     infrastructure: &Infrastructure,
     machine: &HostMachine,
@@ -83,7 +83,7 @@ pub(super) async fn give_back(
     Ok(())
 }
 
-/// Ends the claim on a host after it was reset, by what `spec` says.
+/// Releases a host after its reset, with the given patch of its spec.
 pub(super) async fn release(
     infrastructure: &Infrastructure,
     machine: &HostMachine,
@@ -98,7 +98,7 @@ pub(super) async fn release(
     Ok(())
 }
 
-/// Has the host carry out the bootstrap data, once for this claim.
+/// Has the host execute the bootstrap data, once for this claim.
 pub(super) async fn bootstrap(
     infrastructure: &Infrastructure,
     machine: &HostMachine,
@@ -108,7 +108,7 @@ pub(super) async fn bootstrap(
     infrastructure.drivers.of(host)?.bootstrap(host, claim_id(machine), data).await
 }
 
-/// Tells the agent on the host which management plane to obey.
+/// Hands the agent on the host over to a management plane.
 pub(super) async fn follow(
     infrastructure: &Infrastructure,
     machine: &HostMachine,
@@ -118,7 +118,7 @@ pub(super) async fn follow(
     infrastructure.drivers.of(host)?.follow(host, claim_id(machine), hand_over).await
 }
 
-/// Has the host undo all that was done under this claim.
+/// Has the host undo everything that was done under this claim.
 pub(super) async fn reset(
     infrastructure: &Infrastructure,
     machine: &HostMachine,
@@ -127,7 +127,7 @@ pub(super) async fn reset(
     infrastructure.drivers.of(host)?.reset(host, claim_id(machine)).await
 }
 
-/// Writes what has changed between `before` and `after`, conditions included.
+/// Writes the changes between `before` and `after`, with the conditions.
 pub(super) async fn finish(
     infrastructure: &Infrastructure,
     before: &HostMachine,
@@ -137,7 +137,7 @@ pub(super) async fn finish(
     Patcher::new(api, before).finish(after, &OWNED).await
 }
 
-/// Changes metadata and spec, if the object is still the one that was read.
+/// Changes metadata and spec by compare and swap.
 async fn write(
     infrastructure: &Infrastructure,
     machine: &HostMachine,
@@ -158,7 +158,7 @@ fn claim_id(machine: &HostMachine) -> &str {
     machine.spec.claim_id.as_deref().unwrap_or_default()
 }
 
-/// As hard to guess as a UUID.
+/// A random claim ID with the entropy of a UUID.
 fn new_claim_id() -> String {
     format!("{:032x}", rand::random::<u128>())
 }

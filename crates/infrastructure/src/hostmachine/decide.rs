@@ -1,4 +1,4 @@
-//! The next thing to do for a HostMachine. Pure: what it says is carried out and then it is asked again.
+//! The next step for a HostMachine. Pure: the step is carried out, and then the next one is decided.
 
 pub(super) mod claim;
 pub(super) mod release;
@@ -23,11 +23,12 @@ use claim::{Obstacle, Wanted, choose, complaint};
 pub(super) const WAITING: Duration = Duration::from_secs(30);
 /// Resync of a host that executes bootstrap data. Its end is an event, so this is for missed events.
 pub(super) const WORKING: Duration = Duration::from_secs(2);
-/// The first tries with a host that did not answer.
+/// First retries with a host that did not respond.
 pub(super) const SILENT: Duration = Duration::from_secs(10);
 /// Pause before the first check whether the agent must be handed over to this management plane.
 const SOONEST_LOOK: Duration = Duration::from_secs(5);
-/// Longest pause between two such checks: the other management plane may have been down for long.
+/// Longest pause between two such checks. They continue, because the previous management plane may be down for a long
+/// time.
 const SELDOM_LOOK: Duration = Duration::from_secs(900);
 
 /// Inputs of a decision about a HostMachine.
@@ -68,7 +69,7 @@ impl HostMachineStep<'_> {
     }
 }
 
-/// The provider ID of a machine. A host that is claimed again is another machine.
+/// The provider ID of a machine. It contains the claim ID, so a host that is claimed again has another one.
 pub fn provider_id(namespace: &str, host: &str, claim_id: &str) -> String {
     format!("{PROVIDER_SCHEME}://{namespace}/{host}/{claim_id}")
 }
@@ -119,7 +120,7 @@ pub fn decide<'a>(seen: Observed<'a>) -> HostMachineStep<'a> {
     }
 }
 
-/// The host has a name: the user asked for it, or it was claimed already.
+/// The host is named: the user has set its name, or it is claimed already.
 fn named<'a>(seen: Observed<'a>, name: &str, claim_id: &str, secret: &str) -> HostMachineStep<'a> {
     let is_started = seen.machine.spec.provider_id.is_some();
     let host = seen.hosts.iter().map(AsRef::as_ref).find(|host: &&Host| host.name_any() == name);
@@ -156,7 +157,7 @@ fn named<'a>(seen: Observed<'a>, name: &str, claim_id: &str, secret: &str) -> Ho
     }
 }
 
-/// Any host that fits will do.
+/// Any matching host.
 fn any<'a>(seen: Observed<'a>, owner: &Machine, claim_id: &str) -> HostMachineStep<'a> {
     let of_cluster = seen.host_cluster.and_then(|cluster| cluster.spec.host_selector.as_ref());
     let selectors = HostSelectors::default()
@@ -182,12 +183,12 @@ pub(super) fn after_start(state: &Result<BootstrapState, DriverError>) -> Next {
     }
 }
 
-/// When to look again whether the agent on a machine is to be told which plane to obey; `was_handed_over`: it was just told.
-/// `running` is how long this process has been at it.
+/// When to check again whether the agent on a machine must be handed over to this plane. `was_handed_over`: the
+/// hand-over was just repeated. `running`: how long this process has been running.
 ///
-/// No event wakes the controller for that, because watching Secrets is not its right; but mostly there is something to
-/// tell soon after a machine has come to this plane, or after the plane has another address, which comes with another
-/// process. So it is looked at less and less often.
+/// No event triggers this check, because the controller has no right to watch Secrets. A hand-over is usually needed
+/// soon after a machine was moved to this plane, or after the address of the plane has changed, which restarts the
+/// process. So the checks become less frequent with time.
 pub(super) fn after_follow(
     machine: &HostMachine,
     was_handed_over: bool,

@@ -1,21 +1,20 @@
-//! Which HostMachines have no host yet, and which host each of them asks for by name.
+//! The HostMachines without a host, and the host that each of them names.
 //!
-//! A Host that changes concerns the machine that has it and those that have none. To look for these among all machines at
-//! every change of every host is too much where there are thousands, so they are kept here. The triggers keep it up to
-//! date.
+//! A changed Host concerns the machine that has claimed it and the machines without a host. This index makes it
+//! unnecessary to search all machines for each change of a Host. The triggers keep it up to date.
 
 use capstan_api::infrastructure::HostMachine;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// By namespace and name of the HostMachine: the host that `spec.hostName` asks for.
+/// By namespace and name of the HostMachine: its `spec.hostName`.
 type Machines = HashMap<String, BTreeMap<String, Option<String>>>;
 
 #[derive(Default)]
 pub(super) struct Hostless(Mutex<Machines>);
 
 impl Hostless {
-    /// Updates a HostMachine, or removes a deleted one. Returns whether it is one without a host.
+    /// Updates a HostMachine, or removes a deleted one. Returns whether it has no host.
     pub(super) fn note(&self, namespace: &str, name: &str, machine: Option<&HostMachine>) -> bool {
         let is_recorded =
             |machine: &&HostMachine| machine.spec.host_name.is_some() && machine.spec.provider_id.is_some();
@@ -32,8 +31,8 @@ impl Hostless {
         hostless.is_some()
     }
 
-    /// Machines that a change of a host concerns although they do not have it: those that ask for it by name, and those
-    /// that take any, if it can be claimed.
+    /// Machines without a host that a change of a host concerns: those that name it, and, if it can be claimed, those
+    /// that take any host.
     pub(super) fn concerned(&self, namespace: &str, host: &str, is_free: bool) -> Vec<String> {
         let all = self.lock();
         let in_namespace = all.get(namespace).into_iter().flatten();

@@ -6,15 +6,15 @@ use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// So many are remembered; then it starts afresh, which costs one question for each.
+/// At most this many machines. Then the cache is cleared, which costs one check for each.
 const MOST: usize = 20_000;
 
-/// Machines of which one thing is known, and until when. By UID of the HostMachine: its claim, and the end of the knowledge.
+/// Machines for which a fact holds until a time. By UID of the HostMachine: its claim, and that time.
 #[derive(Default)]
 pub(super) struct KnownUntil(Mutex<HashMap<String, (String, Instant)>>);
 
 impl KnownUntil {
-    /// How long it is known yet of a machine under its claim.
+    /// How much longer the fact holds for a machine under its claim.
     pub(super) fn left(&self, machine: &HostMachine, now: Instant) -> Option<Duration> {
         let (uid, claim) = recorded(machine)?;
         let known = self.lock();
@@ -22,7 +22,7 @@ impl KnownUntil {
         until.checked_duration_since(now).filter(|left| !left.is_zero())
     }
 
-    /// It is known of a machine from now on. Not noted of a machine without a recorded host.
+    /// The fact holds for a machine until this time. Ignored for a machine without a recorded host.
     pub(super) fn note(&self, machine: &HostMachine, until: Instant) {
         let Some((uid, claim)) = recorded(machine) else { return };
         let mut known = self.lock();

@@ -1,13 +1,12 @@
-//! HostMachine: claims a host for a Machine, starts it with the Machine's bootstrap data, and gives it back clean.
+//! HostMachine: claims a host for a Machine, starts it with the bootstrap data of the Machine, and releases it clean.
 //!
-//! Reads: the HostMachine, its Machine, its Cluster, the HostCluster of that, the Hosts of its namespace, the Secret with
-//! the bootstrap data, and the host through its driver. Writes: finalizer, claim, provider ID and status of the
-//! HostMachine; claim, quarantine and, where it asks the host itself, status of its Host;
-//! Events of both.
+//! Reads: the HostMachine, its Machine, its Cluster, the HostCluster of that, the Hosts of its namespace, the Secret
+//! with the bootstrap data, and the host through its driver. Writes: finalizer, claim, provider ID and status of the
+//! HostMachine; claim, quarantine and, after a check, status of its Host; Events of both.
 //!
-//! Phases: pause; release, for a HostMachine that is being deleted; finalizer; then one small write after the other, each
-//! decided on what is there then, until the machine waits, is started, or has been started before and may have to follow
-//! to this management plane.
+//! Phases: pause; release, for a HostMachine that is being deleted; finalizer; then one write at a time, each decided
+//! on a new read, until the machine waits or is started. For a started machine: the hand-over of its agent to this
+//! management plane, if necessary.
 
 mod act;
 mod decide;

@@ -15,7 +15,7 @@ use super::decide::release::claimed;
 use crate::context::Infrastructure;
 use crate::driver::{BootstrapData, HandOver};
 
-/// The objects above a HostMachine; the hosts are read again for every step.
+/// The objects above a HostMachine. Hosts are read again for every step.
 pub(super) struct Related {
     /// Its Machine.
     pub(super) owner: Option<Arc<Machine>>,
@@ -26,7 +26,7 @@ pub(super) struct Related {
 }
 
 impl Related {
-    /// All that is decided on.
+    /// All inputs of the decision.
     pub(super) fn with<'a>(&'a self, machine: &'a HostMachine, hosts: &'a [Arc<Host>]) -> Observed<'a> {
         Observed {
             machine,
@@ -38,7 +38,7 @@ impl Related {
     }
 }
 
-/// Looks up the objects above a HostMachine.
+/// Reads the objects above a HostMachine.
 pub(super) async fn related(infrastructure: &Infrastructure, machine: &HostMachine) -> Result<Related> {
     let namespace = machine.namespace().unwrap_or_default();
     let owner: Option<Arc<Machine>> = match owners::of_kind(machine.meta(), "Machine", &Machine::group(&())) {
@@ -59,8 +59,8 @@ pub(super) async fn related(infrastructure: &Infrastructure, machine: &HostMachi
     Ok(Related { owner, cluster, host_cluster })
 }
 
-/// The hosts that a HostMachine may have, as they are in memory. One that is recorded needs no other than its own, as long
-/// as it is known that no second one carries its claim (`is_single`); all are looked at otherwise.
+/// The hosts that a HostMachine may have, from the cache. For a recorded host it is only that one, if no second host
+/// carries the claim (`is_single`).
 pub(super) async fn hosts(
     infrastructure: &Infrastructure,
     machine: &HostMachine,
@@ -75,8 +75,8 @@ pub(super) async fn hosts(
     }
 }
 
-/// The hosts that carry the machine's claim as far as memory knows, each read from the API server: a host is reset only
-/// if it has the claim now.
+/// The hosts that carry the machine's claim according to the cache, each read from the API server: a host is reset only
+/// if it is claimed now.
 pub(super) async fn claimed_hosts(
     infrastructure: &Infrastructure,
     machine: &HostMachine,
@@ -118,7 +118,7 @@ pub(super) async fn bootstrap_data(
     Ok(Ok(BootstrapData { value: value.0, format }))
 }
 
-/// What the agent on the machine is to be told, if the bootstrap provider asks for that in the Secret.
+/// The hand-over for the agent, if the bootstrap provider has put one into the Secret.
 pub(super) async fn hand_over(
     infrastructure: &Infrastructure,
     namespace: &str,

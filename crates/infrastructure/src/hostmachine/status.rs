@@ -1,4 +1,4 @@
-//! Status and conditions of a HostMachine, from what its host and its driver say. Pure.
+//! Status and conditions of a HostMachine, from its host and the driver. Pure.
 
 use capstan_api::conditions::{NewCondition, has, reasons as shared, set, types};
 use capstan_api::infrastructure::{Host, HostMachine};
@@ -12,16 +12,16 @@ use crate::names::hostmachine::{AGENT_FOLLOWS, BOOTSTRAP_EXECUTED, HOST_CLAIMED,
 use crate::news::{News, first_line};
 use crate::ready::sum_up;
 
-/// The longest tail of output that is shown.
+/// Number of output lines that a message contains.
 const MOST_LINES: usize = 10;
-/// A line is cut here.
+/// Length at which a line is cut.
 const LONGEST_LINE: usize = 200;
 
 /// Conditions that this controller owns.
 pub(super) const OWNED: [&str; 6] =
     [types::READY, HOST_CLAIMED, BOOTSTRAP_EXECUTED, AGENT_FOLLOWS, types::DELETING, types::PAUSED];
 
-/// Says why there is no host yet, or none any more.
+/// Sets the conditions of a machine without a host.
 pub(super) fn waiting(machine: &mut HostMachine, wait: &Wait, now: Timestamp) {
     set(machine, wait.condition(HOST_CLAIMED), now);
     if !is_provisioned(machine) {
@@ -30,7 +30,7 @@ pub(super) fn waiting(machine: &mut HostMachine, wait: &Wait, now: Timestamp) {
     sum_up(machine, &[HOST_CLAIMED, BOOTSTRAP_EXECUTED], now);
 }
 
-/// Says how the bootstrap data fares on the claimed host.
+/// Sets the condition of the bootstrap data on the claimed host.
 pub(super) fn started(
     machine: &mut HostMachine,
     host: &Host,
@@ -58,7 +58,7 @@ pub(super) fn started(
     sum_up(machine, &[HOST_CLAIMED, BOOTSTRAP_EXECUTED], now);
 }
 
-/// Says that the bootstrap data cannot be read.
+/// Sets the condition of unreadable bootstrap data.
 pub(super) fn without_data(machine: &mut HostMachine, message: &str, now: Timestamp) {
     set(machine, NewCondition::new(HOST_CLAIMED, true, reasons::CLAIMED), now);
     let wait = Wait::new(&causes::WAITING_FOR_BOOTSTRAP_DATA, message);
@@ -66,13 +66,13 @@ pub(super) fn without_data(machine: &mut HostMachine, message: &str, now: Timest
     sum_up(machine, &[HOST_CLAIMED, BOOTSTRAP_EXECUTED], now);
 }
 
-/// Says that the machine exists.
+/// Marks the machine as provisioned.
 pub(super) fn provisioned(machine: &mut HostMachine) {
     let status = machine.status.get_or_insert_default();
     status.initialization.get_or_insert_default().provisioned = Some(true);
 }
 
-/// Takes over the addresses of the host. While they are not known, the last known ones stay.
+/// Copies the addresses of the host. If they are unknown, the last known ones are kept.
 pub(super) fn addresses(machine: &mut HostMachine, host: &Host) {
     if let Some(known) =
         host.status.as_ref().map(|status| &status.addresses).filter(|known| !known.is_empty())
@@ -81,14 +81,13 @@ pub(super) fn addresses(machine: &mut HostMachine, host: &Host) {
     }
 }
 
-/// Whether the machine was said to exist. Never taken back.
+/// Whether the machine was marked as provisioned. The mark is never removed.
 pub(super) fn is_provisioned(machine: &HostMachine) -> bool {
     let status = machine.status.as_ref();
     status.and_then(|status| status.initialization.as_ref()).and_then(|init| init.provisioned) == Some(true)
 }
 
-/// Says what the agent on the machine made of being told which plane to obey; or, with nothing, that nobody need tell it
-/// any more.
+/// Sets the condition `AgentFollows` from the response of the agent; `None` if no hand-over is necessary any more.
 pub(super) fn follows(
     machine: &mut HostMachine,
     host: &Host,
@@ -113,19 +112,18 @@ pub(super) fn follows(
     set(machine, condition, now);
 }
 
-/// Says what the deletion waits for.
+/// Sets the condition of a deletion that waits.
 pub(super) fn deleting(machine: &mut HostMachine, wait: &Wait, now: Timestamp) {
     set(machine, wait.condition(types::DELETING), now);
     set(machine, NewCondition::new(types::READY, false, shared::DELETING).message(&wait.message), now);
 }
 
-/// What has happened to a machine whose host is recorded.
+/// The Event of a machine whose host was recorded.
 pub(super) fn recorded(host: &Host) -> News {
     News::normal(events::HOST_CLAIMED, format!("Host {} is claimed", host.name_any()))
 }
 
-/// What has happened to a host that was given back, and to the machine that had it. That it is in quarantine the host says
-/// itself.
+/// The Events of a released host and of its machine. The quarantine of a host is a wait, which has its own Event.
 pub(super) fn given_back(
     machine: &HostMachine,
     host: &Host,
@@ -135,10 +133,10 @@ pub(super) fn given_back(
     match quarantine {
         None => (
             Some(News::normal(events::RELEASED, format!("HostMachine {machine} has given the host back"))),
-            News::normal(events::HOST_RELEASED, format!("Host {name} is given back")),
+            News::normal(events::HOST_RELEASED, format!("Host {name} is released")),
         ),
         Some(why) => {
-            let message = format!("Host {name} is given back into quarantine: {}", first_line(why));
+            let message = format!("Host {name} is released into quarantine: {}", first_line(why));
             (None, News::warning(events::RESET_FAILED, message))
         }
     }

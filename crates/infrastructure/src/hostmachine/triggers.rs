@@ -1,4 +1,4 @@
-//! What wakes a HostMachine's reconcile.
+//! The events that trigger a reconcile of a HostMachine.
 
 use capstan_api::core::{Cluster, Machine};
 use capstan_api::infrastructure::{Host, HostMachine};
@@ -63,8 +63,8 @@ fn of_clusters(infrastructure: &Infrastructure) -> impl Stream<Item = ObjectRef<
         .flatten()
 }
 
-/// Keeps `hostless` up to date. A machine that has no host is looked at once it is known there: a host that has become free
-/// in the meantime has woken only those that were.
+/// Keeps `hostless` up to date. A machine without a host is reconciled once it is in the index, because hosts that
+/// became free before triggered only the machines in it.
 fn without_host(
     infrastructure: &Infrastructure,
     hostless: Arc<Hostless>,
@@ -83,7 +83,7 @@ fn without_host(
     })
 }
 
-/// A host that changes is news for the machine that has it, and for those that have none.
+/// The machine that has claimed a changed host, and the machines without a host.
 fn of_hosts(
     infrastructure: &Infrastructure,
     hostless: Arc<Hostless>,
@@ -106,7 +106,7 @@ fn of_hosts(
         .flatten()
 }
 
-/// The name of the HostMachine that has the host.
+/// The name of the HostMachine that has claimed the host.
 fn holder(host: &Host) -> Option<String> {
     host.spec.claim.as_ref().map(|claim| claim.machine_name.clone())
 }

@@ -1,4 +1,4 @@
-//! When the hosts of a template were counted last, and what was counted for others that want the same hosts.
+//! When the hosts of each template were counted last, and counts that templates with the same selectors share.
 
 use capstan_api::infrastructure::HostMachineTemplate;
 use kube::ResourceExt as _;
@@ -8,15 +8,15 @@ use std::time::{Duration, Instant};
 
 use super::AGAIN;
 
-/// What a count rests on of the template itself: its generation, and its owners.
+/// The fields of a template that a count depends on: its generation, and its owners.
 type Looks = (Option<i64>, Vec<String>);
 
-/// By UID of the template: what it was when its hosts were counted, and when that was.
+/// By UID of the template: its fields when the hosts were counted, and the time.
 #[derive(Default)]
 pub(super) struct Counted(Mutex<HashMap<String, (Looks, Instant)>>);
 
 impl Counted {
-    /// For how long the last count still holds, if it does.
+    /// How much longer the last count is valid, if it is.
     pub(super) fn rests(&self, template: &HostMachineTemplate, now: Instant) -> Option<Duration> {
         // What is inside spares work, nothing more: a panic elsewhere has not broken it.
         let counted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -25,7 +25,7 @@ impl Counted {
         (*looks == looks_of(template) && !left.is_zero()).then_some(left)
     }
 
-    /// The hosts were counted.
+    /// Records a count.
     pub(super) fn note(&self, template: &HostMachineTemplate, now: Instant) {
         let mut counted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         counted.retain(|_, (_, at)| now.saturating_duration_since(*at) < AGAIN);
@@ -33,19 +33,19 @@ impl Counted {
     }
 }
 
-/// A count is shared for so long by templates that want the same hosts.
+/// How long templates share a count.
 const SHARED: Duration = Duration::from_secs(10);
 
-/// Numbers of hosts, by namespace and selectors. Most templates of a large namespace want the same hosts, and each count looks at
-/// all of them.
+/// Numbers of hosts, by namespace and selectors. Most templates of a large namespace have the same selectors, and each
+/// count evaluates all hosts.
 #[derive(Default)]
 pub(super) struct SharedCounts(Mutex<HashMap<(String, String), Count>>);
 
-/// A number of hosts, if it is known, and when they were counted.
+/// A number of hosts, if it is known, and the time of the count.
 type Count = (Option<usize>, Instant);
 
 impl SharedCounts {
-    /// What was counted a moment ago, or what `count` says now.
+    /// The shared count, or a new one by `count`.
     pub(super) fn get(
         &self,
         (namespace, selectors): (String, String),

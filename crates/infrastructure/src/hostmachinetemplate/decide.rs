@@ -1,4 +1,4 @@
-//! How many hosts a machine made from a template could have. Pure.
+//! The number of hosts that a machine made from a template could claim. Pure.
 
 use capstan_api::infrastructure::{Host, HostCluster, HostMachineTemplate};
 use std::sync::Arc;

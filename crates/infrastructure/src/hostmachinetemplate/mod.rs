@@ -1,12 +1,12 @@
-//! HostMachineTemplate: says how many hosts a machine made from it could have now.
+//! HostMachineTemplate: the number of hosts that a machine made from it could claim.
 //!
-//! Counted once a minute and when the template is new or changes, and rounded if there are many, not written with every host
-//! that is claimed: in a large namespace each of many templates would be written for each of many hosts.
+//! The hosts are counted once a minute and when the template is created or changes, and large numbers are rounded.
+//! Otherwise every claim in a large namespace would cause a write of every template.
 //!
 //! Reads: the template, the Cluster that owns it, the HostCluster of that, and the Hosts of its namespace. Writes:
-//! `status.claimableHosts`. Nothing but the template itself and the clock wakes it, so it has no triggers.
+//! `status.claimableHosts`. Only the template itself and the clock trigger a reconcile, so it has no triggers.
 //!
-//! Phases: pause, whether the last count still holds, count, status.
+//! Phases: pause, age of the last count, count, status.
 
 mod act;
 mod counted;
@@ -25,7 +25,7 @@ use std::time::{Duration, Instant};
 use crate::context::Infrastructure;
 use counted::{Counted, SharedCounts};
 
-/// How often hosts are counted.
+/// Interval of the counts.
 const AGAIN: Duration = Duration::from_secs(60);
 
 struct Templates {

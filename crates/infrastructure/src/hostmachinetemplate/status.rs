@@ -1,13 +1,13 @@
-//! Status of a HostMachineTemplate, from what was counted. Pure.
+//! Status of a HostMachineTemplate, from the count. Pure.
 
 use capstan_api::infrastructure::HostMachineTemplate;
 use serde_json::{Value, json};
 
-/// Numbers up to this one are exact in status.
+/// Numbers up to this one are exact in the status.
 const EXACT: usize = 20;
 
-/// A number of hosts as status shows it: exact if there are few, else rounded down to its first digit. With the exact number
-/// each of many templates would be written for each of many hosts that is claimed.
+/// A number of hosts as the status shows it: exact if it is small, otherwise rounded down to its first digit. An exact
+/// number would cause a write of every template for every claim.
 fn shown(mut count: usize) -> usize {
     let mut unit = 1;
     if count > EXACT {
@@ -19,7 +19,7 @@ fn shown(mut count: usize) -> usize {
     count * unit
 }
 
-/// What is to be written so that status says how many hosts could be claimed; nothing, if it says so already.
+/// The patch of the status; `None` if the status is up to date.
 pub(super) fn patch(template: &HostMachineTemplate, claimable: Option<usize>) -> Option<Value> {
     let number = claimable.and_then(|number| i32::try_from(shown(number)).ok());
     let before = template.status.as_ref().and_then(|status| status.claimable_hosts);

@@ -1,4 +1,4 @@
-//! Writes of the HostPool controller: the Hosts that a plan makes, changes and deletes.
+//! Writes of the HostPool controller: creates, changes and deletes Hosts according to a plan.
 
 pub(super) mod machines;
 
@@ -13,7 +13,7 @@ use serde_json::json;
 use super::decide::Plan;
 use crate::context::Infrastructure;
 
-/// Carries the plan out. Gives the Hosts that were made; those of the plan that were there already are not among them.
+/// Carries out the plan. Returns the Hosts that were created, without those that existed.
 pub(super) async fn hosts<'p>(
     infrastructure: &Infrastructure,
     namespace: &str,

@@ -1,4 +1,4 @@
-//! Which hosts a pool should have, and what to do about the difference. Pure.
+//! The desired hosts of a pool, and the changes that are needed. Pure.
 
 pub(super) mod machines;
 
@@ -19,7 +19,7 @@ use machines::Progress;
 /// Resync, in case an event was missed.
 const RESYNC: Duration = Duration::from_secs(60);
 /// Resync if machines cannot be created: no event reports a bridge or free space on the disk.
-pub(super) const IN_TROUBLE: Duration = Duration::from_secs(10);
+pub(super) const AFTER_FAILURE: Duration = Duration::from_secs(10);
 /// Resync while machines boot.
 const BOOTING: Duration = Duration::from_secs(1);
 
@@ -30,11 +30,11 @@ pub struct Plan {
     pub create: Vec<Host>,
     /// Hosts to change: current and desired.
     pub change: Vec<(Host, Host)>,
-    /// Hosts to delete, unless they are claimed meanwhile.
+    /// Hosts to delete, unless they are claimed before.
     pub delete: Vec<Host>,
     /// Number of surplus hosts that cannot be deleted because machines claim them.
     pub claimed: usize,
-    /// Names that are in use by hosts of others.
+    /// Names that hosts of other owners use.
     pub taken: Vec<String>,
 }
 
@@ -44,7 +44,7 @@ impl Plan {
         *self == Self::default()
     }
 
-    /// Whether Hosts are made or deleted.
+    /// Whether Hosts are created or deleted.
     pub(super) fn makes_or_deletes(&self) -> bool {
         !self.create.is_empty() || !self.delete.is_empty()
     }
@@ -61,7 +61,8 @@ pub fn decide(pool: &HostPool, hosts: &[Arc<Host>]) -> Plan {
     }
 }
 
-/// A pool that makes its hosts: as many as `replicas` says, with the lowest numbers that are free; none when it goes.
+/// A pool that creates its hosts: the number in `replicas`, with the lowest free numbers; none if the pool is being
+/// deleted.
 fn counted(pool: &HostPool, ours: &[&Host], foreign: &BTreeSet<String>) -> Plan {
     let replicas = pool.spec.replicas.filter(|_| pool.metadata.deletion_timestamp.is_none());
     let wanted = usize::try_from(replicas.unwrap_or_default()).unwrap_or_default();
@@ -84,7 +85,7 @@ fn counted(pool: &HostPool, ours: &[&Host], foreign: &BTreeSet<String>) -> Plan 
     plan
 }
 
-/// A pool that lists its hosts: those and no others.
+/// A pool with a list of hosts: exactly these.
 fn listed(pool: &HostPool, ours: &[&Host], foreign: &BTreeSet<String>) -> Plan {
     let wanted: BTreeMap<String, Host> = pool
         .spec
@@ -117,14 +118,14 @@ fn is_going(host: &Host) -> bool {
     host.metadata.deletion_timestamp.is_some()
 }
 
-/// The number in a host's name; hosts without one count as the last.
+/// The number in a host's name; hosts without one come last.
 fn number(pool: &HostPool, host: &Host) -> usize {
     let name = host.name_any();
     let rest = name.strip_prefix(&pool.name_any()).and_then(|rest| rest.strip_prefix('-'));
     rest.and_then(|number| number.parse().ok()).unwrap_or(usize::MAX)
 }
 
-/// The host as the pool would make it.
+/// The host as the pool creates it.
 fn host(pool: &HostPool, number: usize, name: &str) -> Host {
     let listed =
         pool.spec.static_.iter().flat_map(|list| &list.hosts).find(|listed| listed.name.as_str() == name);
@@ -148,7 +149,7 @@ fn host(pool: &HostPool, number: usize, name: &str) -> Host {
     host
 }
 
-/// Puts the pool's labels, annotations and ownership on a host. What others put there stays.
+/// Sets the pool's labels, annotations and owner on a host. Other labels and annotations are kept.
 fn dress(pool: &HostPool, host: &mut Host) {
     let metadata = pool.spec.metadata.clone().unwrap_or_default();
     host.labels_mut().extend(metadata.labels);
@@ -165,7 +166,7 @@ fn dress(pool: &HostPool, host: &mut Host) {
     }
 }
 
-/// Hosts that differ from what the pool says now. Where a host stands does not change by itself.
+/// Hosts that differ from the pool. The failure domain of a host is not changed.
 fn changes(pool: &HostPool, hosts: &[&Host]) -> Vec<(Host, Host)> {
     hosts
         .iter()
@@ -188,7 +189,7 @@ fn changes(pool: &HostPool, hosts: &[&Host]) -> Vec<(Host, Host)> {
         .collect()
 }
 
-/// A key that was pinned on first use stays pinned: the pool's list does not know it.
+/// A host key that was pinned on first use is kept, although the pool's list does not have it.
 fn with_pinned_keys(
     mut ssh: capstan_api::infrastructure::SshAccess,
     host: &Host,
@@ -201,7 +202,7 @@ fn with_pinned_keys(
     ssh
 }
 
-/// Whether a pool that is being deleted can go: no Host and no machine of it is left.
+/// Whether a pool that is being deleted can be released: it has no Host and no machine.
 pub(super) fn may_go(pool: &HostPool, hosts: &[Arc<Host>], progress: &Progress) -> bool {
     pool.metadata.deletion_timestamp.is_some()
         && !hosts.iter().any(|host| owners::is_controlled_by(host.meta(), pool))
@@ -212,7 +213,7 @@ pub(super) fn may_go(pool: &HostPool, hosts: &[Arc<Host>], progress: &Progress) 
 pub(super) fn again(progress: &Progress) -> Duration {
     match (progress.starting.is_empty(), progress.needs_a_person()) {
         (false, _) => BOOTING,
-        (true, true) => IN_TROUBLE,
+        (true, true) => AFTER_FAILURE,
         (true, false) => RESYNC,
     }
 }

@@ -1,11 +1,10 @@
-//! HostPool: makes the hosts it says there should be.
+//! HostPool: creates its Hosts, and their machines.
 //!
-//! Simulated hosts and nspawn machines are made by number, listed hosts by name. Hosts that machines have are never
-//! taken away. A Host stands for an nspawn machine only once that can be reached; the machine goes after its Host.
+//! Simulated hosts and nspawn machines are created by number, listed hosts by name. Claimed hosts are never deleted.
+//! The Host of an nspawn machine is created once the machine can be reached; the machine is deleted after its Host.
 //!
 //! Reads: the HostPool, the Hosts and the Clusters of its namespace, and the Secret with the key of its machines.
-//! Writes: finalizer and status of the HostPool; Hosts, as far as the pool says what they are; the
-//! machines; and Events.
+//! Writes: finalizer and status of the HostPool; Hosts, as far as the pool determines them; the machines; and Events.
 //!
 //! Phases: pause, finalizer, a guard against moves ([`move_guard`]); then plan, machines, Hosts, status.
 
@@ -74,7 +73,7 @@ impl Reconciler for Pools {
         }
         let clusters = observe::clusters(infrastructure, &namespace).await?;
         if move_guard.holds(&pool.uid().unwrap_or_default(), clusters, Instant::now()) {
-            return Ok(Next::After(decide::IN_TROUBLE));
+            return Ok(Next::After(decide::AFTER_FAILURE));
         }
         let mut hosts = observe::hosts(infrastructure, &namespace).await?;
         let mut plan = decide(&pool, &hosts);
@@ -88,7 +87,7 @@ impl Reconciler for Pools {
         infrastructure.report(&*pool, status::news(&created, &plan.delete)).await;
 
         let mut updated = (*pool).clone();
-        status::tell(&mut updated, &hosts, &plan, &progress, infrastructure.now());
+        status::write_status(&mut updated, &hosts, &plan, &progress, infrastructure.now());
         if decide::may_go(&pool, &hosts, &progress) {
             finalizers::remove(&mut updated.metadata, FINALIZER);
         }

@@ -22,7 +22,7 @@ pub(super) async fn clusters(infrastructure: &Infrastructure, namespace: &str) -
     })
 }
 
-/// All Hosts of the namespace, of the pool and of others, as they are in memory: a name may belong to any of them.
+/// All Hosts of the namespace, of this pool and of other owners, from the cache: any of them may use a name.
 pub(super) async fn hosts(infrastructure: &Infrastructure, namespace: &str) -> Result<Vec<Arc<Host>>> {
     infrastructure.caches.of::<Host>().in_namespace(namespace).await
 }
@@ -34,7 +34,7 @@ pub(super) async fn hosts_now(infrastructure: &Infrastructure, namespace: &str) 
     Ok(list.items.into_iter().map(Arc::new).collect())
 }
 
-/// The key that machines let in, if there is a Secret with one.
+/// The public key that machines accept, if the Secret has one.
 pub(super) async fn public_key(
     infrastructure: &Infrastructure,
     namespace: &str,

@@ -1,4 +1,4 @@
-//! Status and conditions of a HostPool, from its hosts and how far its machines are. Pure.
+//! Status and conditions of a HostPool, from its hosts and the progress of its machines. Pure.
 
 use capstan_api::conditions::{NewCondition, set, types};
 use capstan_api::infrastructure::{Host, HostPool, HostState};
@@ -20,8 +20,8 @@ use crate::ready::sum_up;
 /// Conditions that this controller owns.
 pub(super) const OWNED: [&str; 3] = [types::READY, HOSTS_UP_TO_DATE, types::PAUSED];
 
-/// Writes into status how many hosts there are, and what keeps the pool from having those it should have.
-pub(super) fn tell(
+/// Writes the number of hosts into the status, and the wait that keeps the pool from its desired hosts.
+pub(super) fn write_status(
     pool: &mut HostPool,
     hosts: &[Arc<Host>],
     plan: &Plan,
@@ -46,7 +46,7 @@ pub(super) fn tell(
     sum_up(pool, &[HOSTS_UP_TO_DATE], now);
 }
 
-/// What has happened to the pool: one event for all Hosts that were made, and one for all that were deleted.
+/// The Events of the pool: one for all created Hosts, and one for all deleted ones.
 pub(super) fn news(created: &[&Host], deleted: &[Host]) -> Vec<News> {
     let names = |hosts: &mut dyn Iterator<Item = &Host>| {
         let names: Vec<String> = hosts.map(ResourceExt::name_any).collect();
@@ -64,7 +64,7 @@ fn condition(plan: &Plan, progress: &Progress) -> NewCondition {
     }
 }
 
-/// What keeps the pool from having the hosts it should have.
+/// The wait that keeps the pool from its desired hosts, if any.
 fn waits(plan: &Plan, progress: &Progress) -> Option<Wait> {
     if progress.refused.is_some() {
         return progress.refused.clone();

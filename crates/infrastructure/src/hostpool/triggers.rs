@@ -1,4 +1,4 @@
-//! What wakes a HostPool's reconcile.
+//! The events that trigger a reconcile of a HostPool.
 
 use capstan_api::infrastructure::{Host, HostPool};
 use capstan_controller::{owners, run};

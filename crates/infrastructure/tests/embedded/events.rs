@@ -25,7 +25,7 @@ async fn events_of(yard: &Yard, kind: &str, name: &str) -> Vec<(String, i32)> {
     events_of
 }
 
-async fn tells(yard: &Yard, kind: &str, name: &str, expected: &[(&str, i32)]) {
+async fn has_events(yard: &Yard, kind: &str, name: &str, expected: &[(&str, i32)]) {
     eventually(DEADLINE, &format!("events of {kind} {name}"), async || {
         let found = events_of(yard, kind, name).await;
         let found: Vec<(&str, i32)> = found.iter().map(|(reason, count)| (reason.as_str(), *count)).collect();
@@ -37,13 +37,13 @@ async fn tells(yard: &Yard, kind: &str, name: &str, expected: &[(&str, i32)]) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_claim_an_outage_and_a_release_are_told_once() {
+async fn a_claim_an_outage_and_a_release_are_published_once() {
     let yard = Yard::start().await;
     yard.host("h", "west", "10.0.0.1").await;
     yard.machine("m", "h").await;
     yard.says::<HostMachine>("m", "Ready", "Ready").await;
-    tells(&yard, "HostMachine", "m", &[("HostClaimed", 1)]).await;
-    tells(&yard, "Host", "h", &[]).await;
+    has_events(&yard, "HostMachine", "m", &[("HostClaimed", 1)]).await;
+    has_events(&yard, "Host", "h", &[]).await;
 
     yard.bench.set("h", |answers| answers.error = Some("no answer".to_owned()));
     yard.ask_again("h").await;
@@ -51,19 +51,19 @@ async fn a_claim_an_outage_and_a_release_are_told_once() {
     yard.ask_again("h").await;
     yard.api::<HostMachine>().delete("m", &DeleteParams::default()).await.unwrap();
     yard.says::<HostMachine>("m", "Deleting", "HostUnreachable").await;
-    tells(&yard, "HostMachine", "m", &[("HostClaimed", 1), ("HostUnreachable", 1)]).await;
+    has_events(&yard, "HostMachine", "m", &[("HostClaimed", 1), ("HostUnreachable", 1)]).await;
     yard.bench.set("h", |answers| answers.error = None);
     yard.ask_again("h").await;
     yard.says::<Host>("h", "Reachable", "Reachable").await;
 
     let whole = [("HostReachable", 1), ("Released", 1), ("Unreachable", 1)];
-    tells(&yard, "Host", "h", &whole).await;
+    has_events(&yard, "Host", "h", &whole).await;
     let whole = [("HostClaimed", 1), ("HostReleased", 1), ("HostUnreachable", 1)];
-    tells(&yard, "HostMachine", "m", &whole).await;
+    has_events(&yard, "HostMachine", "m", &whole).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_needs_a_person_is_told_once_and_without_the_output_of_commands() {
+async fn a_wait_for_a_person_is_published_once_and_without_the_output_of_commands() {
     let yard = Yard::start().await;
     yard.host("h", "west", "10.0.0.1").await;
     yard.bench.set("h", |answers| {
@@ -73,7 +73,7 @@ async fn what_needs_a_person_is_told_once_and_without_the_output_of_commands() {
     yard.machine("m", "h").await;
     let condition = yard.says::<HostMachine>("m", "BootstrapExecuted", "BootstrapFailed").await;
     assert!(condition.contains("token=abc"), "{condition}");
-    tells(&yard, "HostMachine", "m", &[("BootstrapFailed", 1), ("HostClaimed", 1)]).await;
+    has_events(&yard, "HostMachine", "m", &[("BootstrapFailed", 1), ("HostClaimed", 1)]).await;
     let all = yard.api::<Event>().list(&ListParams::default()).await.unwrap();
     let failed = all.iter().find(|event| event.reason.as_deref() == Some("BootstrapFailed")).unwrap();
     let message = failed.message.as_deref().unwrap();
@@ -81,19 +81,19 @@ async fn what_needs_a_person_is_told_once_and_without_the_output_of_commands() {
 
     yard.api::<HostMachine>().delete("m", &DeleteParams::default()).await.unwrap();
     yard.says::<Host>("h", "Ready", "Quarantined").await;
-    tells(&yard, "Host", "h", &[("Quarantined", 1)]).await;
+    has_events(&yard, "Host", "h", &[("Quarantined", 1)]).await;
     let whole = [("BootstrapFailed", 1), ("HostClaimed", 1), ("ResetFailed", 1)];
-    tells(&yard, "HostMachine", "m", &whole).await;
+    has_events(&yard, "HostMachine", "m", &whole).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_pool_tells_which_hosts_it_makes_and_deletes() {
+async fn a_pool_publishes_which_hosts_it_creates_and_deletes() {
     let yard = Yard::start().await;
     yard.create::<HostPool>("p", json!({}), json!({"simulated": {}, "replicas": 3})).await;
     yard.says::<HostPool>("p", "HostsUpToDate", "UpToDate").await;
-    tells(&yard, "HostPool", "p", &[("HostsCreated", 1)]).await;
+    has_events(&yard, "HostPool", "p", &[("HostsCreated", 1)]).await;
     yard.change::<HostPool>("p", json!({"spec": {"replicas": 1}})).await;
-    tells(&yard, "HostPool", "p", &[("HostsCreated", 1), ("HostsDeleted", 1)]).await;
+    has_events(&yard, "HostPool", "p", &[("HostsCreated", 1), ("HostsDeleted", 1)]).await;
     eventually(DEADLINE, "one Host to be left", async || {
         let left = yard.api::<Host>().list(&ListParams::default()).await?.items;
         ensure!(left.len() == 1, "{}", left.len());

@@ -29,7 +29,7 @@ const GROUP: &str = "infrastructure.cluster.x-k8s.io";
 
 /// What the driver answers for one host.
 #[derive(Clone, Default)]
-pub(crate) struct Answers {
+pub(crate) struct HostAnswers {
     /// Every call fails with this.
     pub(crate) error: Option<String>,
     /// No call returns.
@@ -47,18 +47,18 @@ pub(crate) struct Answers {
 
 /// Answers what a test has set.
 #[derive(Clone, Default)]
-pub(crate) struct Bench(Arc<Mutex<BTreeMap<String, Answers>>>);
+pub(crate) struct Bench(Arc<Mutex<BTreeMap<String, HostAnswers>>>);
 
 impl Bench {
-    pub(crate) fn set(&self, host: &str, change: impl FnOnce(&mut Answers)) {
+    pub(crate) fn set(&self, host: &str, change: impl FnOnce(&mut HostAnswers)) {
         change(self.0.lock().unwrap().entry(host.to_owned()).or_default());
     }
 
-    pub(crate) fn of(&self, host: &str) -> Answers {
+    pub(crate) fn of(&self, host: &str) -> HostAnswers {
         self.0.lock().unwrap().get(host).cloned().unwrap_or_default()
     }
 
-    async fn ask(&self, host: &Host) -> Result<Answers, DriverError> {
+    async fn ask(&self, host: &Host) -> Result<HostAnswers, DriverError> {
         let answers = self.of(&host.name_any());
         if answers.hangs {
             futures::future::pending::<()>().await;

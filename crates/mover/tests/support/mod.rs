@@ -226,8 +226,8 @@ pub(crate) async fn cluster(stage: &Stage) {
 
 /// One try to move everything from one stage to the other.
 pub(crate) async fn transfer(source: Client, target: Client) -> Result<(), Error> {
-    let tell = |_: MoveProgress| {};
+    let report = |_: MoveProgress| {};
     let namespace = "default".to_owned();
     let (source, target) = (MoveEndpoint::source(source), MoveEndpoint::target(target));
-    Transfer { source, target, namespace, waits: SHORT, tell: &tell }.run().await
+    Transfer { source, target, namespace, waits: SHORT, report: &report }.run().await
 }

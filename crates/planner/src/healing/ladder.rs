@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_ladder_is_told_step_by_step() {
+    fn a_ladder_is_described_step_by_step() {
         let usual = Ladder::default();
         assert!(usual.to_string().starts_with("restart Kubernetes (300 s), carry out"), "{usual}");
         let never = Ladder { at_once: 0, ..usual };

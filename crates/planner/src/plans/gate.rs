@@ -42,7 +42,7 @@ pub struct View<'a> {
     /// Whether the cluster is initialized. Before that, there is no API server and no Node.
     pub begun: bool,
     /// Whether the workload cluster responds.
-    pub answers: bool,
+    pub api_responds: bool,
     /// The current time.
     pub now: Timestamp,
 }
@@ -69,7 +69,7 @@ pub fn gate(machine: &MachineFacts, all: &[MachineFacts], view: &View<'_>) -> Ga
     if let Err(why) = may_stop(machine, all, view) {
         return Gate::Wait(why);
     }
-    if !view.answers && may_be_down(machine, all) {
+    if !view.api_responds && may_be_down(machine, all) {
         return Gate::Open;
     }
     match plan.record.drains() && is_drained_first(machine, all, view.now) {
@@ -247,7 +247,7 @@ mod tests {
                 etcd,
                 budgets: &Budgets::default(),
                 begun: true,
-                answers: true,
+                api_responds: true,
                 now: Timestamp::UNIX_EPOCH,
             },
         )
@@ -279,7 +279,7 @@ mod tests {
             etcd: &unknown,
             budgets: &Budgets::default(),
             begun: true,
-            answers: false,
+            api_responds: false,
             now: Timestamp::UNIX_EPOCH,
         };
         assert_eq!(gate(&stopped, &all, &view), Gate::Open);
@@ -303,7 +303,7 @@ mod tests {
             etcd: &unknown,
             budgets: &Budgets::default(),
             begun: true,
-            answers: false,
+            api_responds: false,
             now: Timestamp::UNIX_EPOCH,
         };
         let joining = MachineFacts::server("b").planned(1, "a");
@@ -359,7 +359,7 @@ mod tests {
                 etcd: &unknown,
                 budgets: &Budgets::with("md", most),
                 begun: true,
-                answers: true,
+                api_responds: true,
                 now: Timestamp::UNIX_EPOCH,
             };
             gate(&all[0], all, &view)
@@ -392,7 +392,8 @@ mod tests {
         let first = first.with(|m| m.node = Knowledge::default());
         let decided = |begun| {
             let budgets = &Budgets::default();
-            let view = View { etcd: &unknown, budgets, begun, answers: true, now: Timestamp::UNIX_EPOCH };
+            let view =
+                View { etcd: &unknown, budgets, begun, api_responds: true, now: Timestamp::UNIX_EPOCH };
             gate(&first, std::slice::from_ref(&first), &view)
         };
         assert!(matches!(decided(true), Gate::Wait(_)));
@@ -527,7 +528,7 @@ mod tests {
         let machine = |ran| at_gate(MachineFacts::server("a"), Some(ran));
         let elsewhere = [MachineFacts::worker("w").up()];
         let unknown = EtcdView::Unknown("no way there".to_owned());
-        let decided = |machine: &MachineFacts, others: &[MachineFacts], answers| {
+        let decided = |machine: &MachineFacts, others: &[MachineFacts], api_responds| {
             let all: Vec<MachineFacts> = std::iter::once(machine).chain(others).cloned().collect();
             gate(
                 machine,
@@ -536,7 +537,7 @@ mod tests {
                     etcd: &unknown,
                     budgets: &Budgets::default(),
                     begun: true,
-                    answers,
+                    api_responds,
                     now: Timestamp::UNIX_EPOCH,
                 },
             )

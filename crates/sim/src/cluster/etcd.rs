@@ -91,7 +91,7 @@ impl Cluster {
     }
 
     /// Says in the cluster who its members are now, and, if somebody was to be removed, what came of it.
-    pub(super) async fn tell_etcd(&self, client: &Client, answer: Option<&str>) -> kube::Result<()> {
+    pub(super) async fn write_etcd_members(&self, client: &Client, answer: Option<&str>) -> kube::Result<()> {
         let members = serde_json::to_string(&self.servers()).map_err(kube::Error::SerdeError)?;
         let mut data = json!({MEMBERS: members});
         if let Some(refused) = answer {
@@ -139,7 +139,7 @@ pub(super) async fn serve(client: Client, cluster: Weak<Mutex<Cluster>>, folder:
             Ok(()) => String::new(),
             Err(error) => capstan_controller::error::chain(&error),
         };
-        if let Err(error) = cluster.tell_etcd(&client, Some(&refused)).await {
+        if let Err(error) = cluster.write_etcd_members(&client, Some(&refused)).await {
             tracing::warn!(%error, "the simulated etcd cannot answer");
         }
     }

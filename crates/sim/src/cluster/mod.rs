@@ -123,7 +123,7 @@ impl Clusters {
         if let Some(tokens) = JoinTokens::of(&start).filter(|_| is_server) {
             cluster.up.insert(start.node.name.clone());
             cluster.join_tokens.insert(start.node.name.clone(), tokens);
-            tell_etcd(&cluster).await;
+            write_etcd_members(&cluster).await;
         }
         Ok(Membership { port: start.port, node: start.node.name, kind: start.kind })
     }
@@ -140,7 +140,7 @@ impl Clusters {
         let tokens = JoinTokens::of(&start);
         cluster.join_tokens.extend(tokens.map(|tokens| (start.node.name.clone(), tokens)));
         cluster.up.insert(start.node.name);
-        tell_etcd(&cluster).await;
+        write_etcd_members(&cluster).await;
         Ok(())
     }
 
@@ -179,7 +179,7 @@ impl Clusters {
             // What cannot be written now is read as one server too many, which harms nobody.
             let _ = write(&folder, record);
         }
-        tell_etcd(&cluster).await;
+        write_etcd_members(&cluster).await;
         if cluster.up.is_empty()
             && let Some(running) = cluster.running.take()
         {
@@ -226,11 +226,11 @@ impl Clusters {
 }
 
 /// Says in the cluster who the members of its etcd are.
-async fn tell_etcd(cluster: &Cluster) {
+async fn write_etcd_members(cluster: &Cluster) {
     if let Some(running) = &cluster.running
-        && let Err(error) = cluster.tell_etcd(&running.client(), None).await
+        && let Err(error) = cluster.write_etcd_members(&running.client(), None).await
     {
-        tracing::warn!(%error, "the members of the simulated etcd cannot be told");
+        tracing::warn!(%error, "cannot write the members of the simulated etcd");
     }
 }
 

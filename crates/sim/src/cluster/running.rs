@@ -97,7 +97,7 @@ impl Running {
         let status = objects::down(Timestamp::now());
         let patched = nodes.patch_status(node, &PatchParams::default(), &Patch::Merge(&status)).await;
         if let Err(error) = patched {
-            tracing::debug!(node, %error, "a Node that leaves cannot be told of");
+            tracing::debug!(node, %error, "cannot mark the Node as not Ready");
         }
         if for_good && kind == K3sRole::Server {
             let pods: Api<Pod> = Api::namespaced(self.client.clone(), "kube-system");

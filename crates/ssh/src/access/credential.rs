@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_locked_key_is_told_from_a_broken_one() {
+    fn a_locked_key_is_distinguished_from_a_broken_one() {
         let locked = new_key().encrypt(&mut safe_rng(), "open sesame").unwrap();
         let locked = locked.to_openssh(LineEnding::LF).unwrap();
         assert!(Credential::key(&locked, Some("open sesame")).is_ok());

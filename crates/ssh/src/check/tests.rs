@@ -129,7 +129,7 @@ fn what_its_machine_does_is_not_held_against_a_host() {
 }
 
 #[test]
-fn a_problem_is_told_with_its_remedy_and_nothing_less_is() {
+fn a_problem_is_reported_with_its_remedy_and_good_results_are_not() {
     let mut collected = healthy();
     collected.free.insert("/opt".into(), 8 << 20);
     collected.skew = 10;
@@ -150,7 +150,7 @@ fn a_host_that_cannot_be_asked_has_one_problem() {
 }
 
 #[test]
-fn answers_are_read_with_care() {
+fn malformed_output_is_read_safely() {
     let at = |second: i64| Timestamp::from_second(second).expect("a time");
     let answer = Answer::of(&[
         ("uid", "0"),

@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_host_that_does_not_answer_holds_no_turn_of_others() {
+    async fn a_host_that_does_not_respond_does_not_block_others() {
         let (_listener, _queued, dead) = silent().await;
         let settings = Settings { handshakes: 1, connect: Duration::from_secs(5), ..Settings::default() };
         let pool = Pool::new(settings);

@@ -128,7 +128,7 @@ async fn wrong_credentials_are_named_with_their_secret() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_host_that_is_down_is_told_from_one_that_is_slow() {
+async fn a_host_that_is_down_is_distinguished_from_one_that_is_slow() {
     let mut yard = Yard::new(Server::start());
     yard.server.stop();
     let error = yard.driver().facts(&yard.host()).await.unwrap_err();

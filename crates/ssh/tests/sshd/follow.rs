@@ -19,7 +19,7 @@ fn put_agent(yard: &Yard, answer: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_agent_reads_what_it_is_told_and_decides() {
+async fn the_agent_reads_its_input_and_decides() {
     let yard = Yard::new(Server::start());
     let (driver, host) = (yard.driver(), yard.host());
     let hand_over = HandOver(br#"{"kind":"AgentConfig","token":"s3cr3t-t0k3n-0123456789"}"#.to_vec());

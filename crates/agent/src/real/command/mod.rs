@@ -1,34 +1,34 @@
 //! Commands that outlive the agent.
 //!
 //! A command that changes the machine must not end because the agent is killed, restarted or upgraded, and must not run
-//! twice because the new agent process does not know of it. So each one gets a supervisor: a process of its own, in a
-//! session of its own and, where systemd runs, in a transient scope of its own, which no stop of the agent's service
-//! reaches. The supervisor starts the command, enforces its timeout, reads what it prints, and records its result.
+//! twice because the new agent process does not know of it. So each one has a supervisor: a separate process, in its
+//! own session and, if systemd runs, in its own transient scope, which is not stopped with the agent's service. The
+//! supervisor starts the command, enforces its timeout, reads its output, and records its result.
 //!
-//! The supervisor is the agent's own program with another subcommand, not a shell script: the agent needs no shell on
-//! the machine, output stays bounded by the same [`Capture`](crate::machine::Capture), and the result is written as
-//! durably as the journal. The program is an argument ([`Linux::supervising`](super::Linux::supervising)), so that tests
-//! can be their own supervisor.
+//! The supervisor is the agent's own program with another subcommand, not a shell script: the machine needs no shell,
+//! the output is bounded by the same [`Capture`](crate::machine::Capture), and the result is as durable as the journal.
+//! The program is an argument ([`Linux::supervising`](super::Linux::supervising)), so that tests can be their own
+//! supervisor.
 //!
 //! | file | what |
 //! |---|---|
 //! | [`record`] | the folder of a command: its key, its lock, its supervisor, its result |
-//! | [`supervisor`] | the process beside the command |
+//! | [`supervisor`] | the supervisor process |
 //! | [`session`] | which processes belong to a command |
-//! | [`scope`] | the words that start a supervisor in a scope of systemd |
+//! | [`scope`] | the arguments that start a supervisor in a systemd scope |
 //!
-//! What can go wrong, by the moment at which a process is killed:
+//! The state after a process is killed, by the moment:
 //!
 //! | killed | what is found afterwards |
 //! |---|---|
 //! | the agent, before the record is whole | no key: nothing was started |
-//! | the agent, before the supervisor has all of its order | the lock is free, no result: nothing was started |
+//! | the agent, before the supervisor has received its order | the lock is free, no result: nothing was started |
 //! | the agent, later | the lock is held by the supervisor, then there is a result |
-//! | the supervisor | the lock is free, no result: what is left of its session is ended; the result is unknown |
+//! | the supervisor | the lock is free, no result: the rest of its session is ended; the result is unknown |
 //! | both, by a reboot | another boot ID, no result: unknown. A shutdown is not a result of the command |
 //!
-//! The lock is taken by the agent and inherited by the supervisor, so there is no moment at which a command is about to
-//! start and nothing says so. Secrets go to the supervisor through a socket, never through arguments or the disk.
+//! The agent takes the lock and the supervisor inherits it, so a command that is about to start always holds it.
+//! Secrets are passed to the supervisor through a socket, never through arguments or the disk.
 
 mod record;
 mod scope;
@@ -54,17 +54,17 @@ use super::process::{LAST_MOMENTS, PATH};
 use crate::machine::{Captured, CommandKey, Exit, Invocation, MachineError, Ran, Resumed};
 use record::{Ending, Order, Record};
 
-/// How often to look at a command that another process of the agent has started.
+/// Interval of checks of a command that another process of the agent has started.
 const LOOKING: Duration = Duration::from_millis(100);
 
-/// How much longer than the timeout a supervisor may take before it counts as stuck: it starts, ends the command with
-/// grace, and writes to a slow disk.
+/// A supervisor counts as stuck after the timeout and this time: it has to start, to end the command gracefully, and to
+/// write to a slow disk.
 const SLACK: Duration = Duration::from_secs(30);
 
-/// How long a supervisor may take to write the result of a command that was killed, before it is killed as well.
+/// Timeout for the supervisor to write the result of a killed command, before it is killed as well.
 const LATE: Duration = Duration::from_secs(5);
 
-/// How long a command may take to end after it was killed.
+/// Timeout for a command to end after it was killed.
 const DYING: Duration = Duration::from_secs(15);
 
 /// Starts commands, and finds those that were started.
@@ -92,7 +92,7 @@ impl Commands {
         Self { folder, supervisor }
     }
 
-    /// Starts a command and waits for its result. If the future is dropped, the command goes on.
+    /// Starts a command and waits for its result. If the future is dropped, the command continues.
     pub(super) async fn run(
         &self,
         key: &CommandKey,
@@ -159,7 +159,7 @@ impl Commands {
         Ok((child, UnixStream::from_std(ours)?))
     }
 
-    /// Waits for the result of a command. The socket says when to look.
+    /// Waits for the result of a command. The socket signals when to check.
     async fn wait(
         &self,
         record: &Record,
@@ -245,8 +245,8 @@ impl Commands {
         record.remove().map_err(|error| MachineError::io(format!("forget the {what}"), error))
     }
 
-    /// Ends what runs of a command: SIGTERM, and SIGKILL after a moment. A command whose result is recorded has ended;
-    /// what it left behind, such as a service, is meant to stay.
+    /// Ends the processes of a command: SIGTERM, and SIGKILL after a moment. A command with a recorded result has
+    /// ended; processes that it has left behind, such as a service, continue.
     async fn end(&self, record: &Record, what: &str) -> Result<(), MachineError> {
         let cannot = |error| MachineError::io(format!("end the {what}"), error);
         record.forbid().map_err(cannot)?;
@@ -297,7 +297,7 @@ impl Commands {
     }
 }
 
-/// Sends the order. If the supervisor does not take it, it has ended, and waiting for it finds that out.
+/// Sends the order. If the supervisor does not receive it, the supervisor has ended, and waiting for it finds that out.
 async fn send(mut socket: UnixStream, order: &Order) -> Option<UnixStream> {
     let bytes = serde_json::to_vec(order).ok()?;
     socket.write_all(&bytes).await.ok()?;

@@ -1,16 +1,16 @@
-//! The folder of a command. For root only: what a command prints may hold secrets.
+//! The folder of a command. Readable by root only, because the output of a command may contain secrets.
 //!
 //! | file | written by | what |
 //! |---|---|---|
-//! | `command` | the agent | key, timeout, beginning; there before anything is started |
-//! | `lock` | | locked by the agent, then held by the supervisor for as long as it lives |
+//! | `command` | the agent | key, timeout, beginning; written before anything is started |
+//! | `lock` | | locked by the agent, then held by the supervisor as long as it lives |
 //! | `supervisor` | the supervisor | its process, before it starts the command |
 //! | `result` | the supervisor | how the command ended; durable |
-//! | `stopped` | the agent | nothing may be started any more |
+//! | `stopped` | the agent | nothing may be started from now on |
 //!
-//! `supervisor` is written before `stopped` is looked for, and `stopped` before `supervisor` is looked for. So either the
-//! supervisor starts nothing, or the agent knows of it. `command` is removed first and `stopped` last, which keeps that
-//! true while a folder is being removed.
+//! The supervisor writes `supervisor` before it checks for `stopped`, and the agent writes `stopped` before it checks
+//! for `supervisor`. So either the supervisor starts nothing, or the agent knows of it. `command` is removed first and
+//! `stopped` last, so that this also holds during a removal.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -28,7 +28,7 @@ use super::session::Supervisor;
 use crate::machine::{Captured, CommandKey, Exit, Invocation, MachineError, Ran};
 use crate::store::put;
 
-/// What the supervisor is told. It travels through a socket: the variables may be secret.
+/// The order for the supervisor. It is sent through a socket, because the environment variables may be secret.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Order {
     argv: Argv,
@@ -81,7 +81,7 @@ pub(super) struct Ended {
     stderr: Printed,
 }
 
-/// What was kept of an output; base64, because it is any bytes.
+/// The kept output, in base64, because it may contain any bytes.
 #[derive(Debug, Serialize, Deserialize)]
 struct Printed {
     head: String,
@@ -137,7 +137,7 @@ impl From<NotStarted> for MachineError {
     }
 }
 
-/// What is written down of one command.
+/// The record of one command.
 #[derive(Clone, Debug)]
 pub(super) struct Record {
     folder: PathBuf,
@@ -158,7 +158,7 @@ impl Record {
         Self { folder: folder.to_owned() }
     }
 
-    /// Every record there is, whole or not.
+    /// All records, complete or not.
     pub(super) fn all(commands: &Path) -> io::Result<Vec<Self>> {
         let entries = match fs::read_dir(commands) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -171,7 +171,7 @@ impl Record {
         &self.folder
     }
 
-    /// Makes the record, durable, and takes its lock.
+    /// Creates the record durably, and takes its lock.
     pub(super) fn create(&self, key: &CommandKey, timeout: Duration) -> io::Result<File> {
         self.remove()?;
         DirBuilder::new().recursive(true).mode(0o700).create(&self.folder)?;
@@ -190,12 +190,12 @@ impl Record {
         Ok(lock)
     }
 
-    /// Which command it is. None if it was never whole, or is being removed: nothing runs then.
+    /// The key of the command. `None` if the record is incomplete or being removed: then nothing runs.
     pub(super) fn key(&self) -> Option<CommandKey> {
         Some(self.begun().ok()??.key)
     }
 
-    /// What is left of the timeout. None if the command is not recorded.
+    /// The rest of the timeout. `None` if the command is not recorded.
     pub(super) fn time_left(&self) -> io::Result<Option<Duration>> {
         let Some(begun) = self.begun()? else { return Ok(None) };
         let age = self.supervisor()?.and_then(|supervisor| supervisor.age()).unwrap_or_default();
@@ -206,7 +206,8 @@ impl Record {
         self.read(COMMAND)
     }
 
-    /// Whether a process is about to start the command, supervises it, or reads what a service prints that it left behind.
+    /// Whether a process is about to start the command, supervises it, or reads the output of a service that it has
+    /// left behind.
     pub(super) fn is_held(&self) -> io::Result<bool> {
         match File::open(self.folder.join(LOCK)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
@@ -214,7 +215,7 @@ impl Record {
         }
     }
 
-    /// The process that supervises it, if it has come so far.
+    /// The supervisor process, if it is recorded.
     pub(super) fn supervisor(&self) -> io::Result<Option<Supervisor>> {
         self.read(SUPERVISOR)
     }
@@ -225,7 +226,7 @@ impl Record {
         Ok(!self.folder.join(STOPPED).exists() && self.folder.join(COMMAND).exists())
     }
 
-    /// From here on nothing is started that has not written down that it is there.
+    /// From now on, a supervisor that is not recorded starts nothing.
     pub(super) fn forbid(&self) -> io::Result<()> {
         match OpenOptions::new().create(true).append(true).mode(0o600).open(self.folder.join(STOPPED)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -243,14 +244,14 @@ impl Record {
         put(&self.folder, RESULT, &serde_json::to_vec(ending)?)
     }
 
-    /// It, if it runs.
+    /// The command, if it runs.
     pub(super) fn running(&self) -> io::Result<Option<RunningCommand>> {
         let is_running = self.is_held()? && self.ending()?.is_none();
         let begun = self.begun()?.filter(|_| is_running);
         Ok(begun.map(|begun| RunningCommand { key: begun.key, since: begun.at }))
     }
 
-    /// Removes it. May be cut off anywhere and repeated.
+    /// Removes the record. May be interrupted at any point and repeated.
     pub(super) fn remove(&self) -> io::Result<()> {
         let is_there = |error: &io::Error| error.kind() != io::ErrorKind::NotFound;
         match fs::remove_file(self.folder.join(COMMAND)) {

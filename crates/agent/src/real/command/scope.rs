@@ -1,5 +1,5 @@
-//! A transient scope of systemd for each command: what stops the agent's service, or kills it for its memory, does not
-//! reach the command. `systemd-run --scope` becomes the program it starts, so the process is the supervisor's.
+//! A transient systemd scope for each command: a stop of the agent's service, or its end for lack of memory, does not
+//! affect the command. `systemd-run --scope` executes the program in its own process, so the process is the supervisor.
 
 use capstan_plan::Digest;
 use jiff::Timestamp;
@@ -8,12 +8,12 @@ use std::path::Path;
 
 use crate::machine::CommandKey;
 
-/// Whether systemd runs this machine.
+/// Whether systemd runs on this machine.
 pub(super) fn is_available() -> bool {
     Path::new("/run/systemd/system").exists()
 }
 
-/// What comes before the words of the supervisor.
+/// The arguments before those of the supervisor.
 pub(super) fn words(key: &CommandKey) -> Vec<OsString> {
     let unit = format!("--unit={}", name(key, Timestamp::now()));
     let description = format!("--description=Capstan agent: {key}");
@@ -22,7 +22,7 @@ pub(super) fn words(key: &CommandKey) -> Vec<OsString> {
         .into()
 }
 
-/// Another name each time: what a command leaves behind stays in its scope, and keeps the name in use.
+/// A unique name: processes that a command leaves behind stay in its scope and keep the name in use.
 fn name(key: &CommandKey, now: Timestamp) -> String {
     let unique = Digest::of(format!("{} {}", key.digest(), now.as_nanosecond()).as_bytes()).short();
     match key {

@@ -1,7 +1,7 @@
-//! Which processes belong to a command: those in the session that its supervisor leads.
+//! The processes of a command: those in the session that its supervisor leads.
 //!
-//! A process ID says little: the kernel gives it out again. Together with the time at which the process started and the
-//! boot it does not. While a session has members, its ID is not given out.
+//! The kernel reuses process IDs, so a process is identified by its ID, its start time and the boot. The ID of a
+//! session is not reused while the session has members.
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde::{Deserialize, Serialize};
@@ -22,7 +22,7 @@ pub(super) struct Member {
     pub(super) pid: i32,
 }
 
-/// What the kernel says of a process.
+/// The state of a process in `/proc`.
 #[derive(Debug, PartialEq, Eq)]
 struct Stat {
     is_alive: bool,
@@ -38,7 +38,7 @@ impl Supervisor {
         Ok(Self { pid, start: stat.start, boot: boot()? })
     }
 
-    /// How long ago it started, by the kernel's clock, which is never set. None if that was before the last boot.
+    /// How long ago it started, by the monotonic clock of the kernel. `None` if that was before the last boot.
     pub(super) fn age(&self) -> Option<Duration> {
         let uptime = fs::read_to_string("/proc/uptime").ok()?;
         let uptime: f64 = uptime.split(' ').next()?.parse().ok()?;
@@ -111,7 +111,7 @@ fn stat(pid: i32) -> io::Result<Option<Stat>> {
 /// `ESRCH`.
 const NO_PROCESS: i32 = rustix::io::Errno::SRCH.raw_os_error();
 
-/// The name of the program is in parentheses and may hold anything, also parentheses.
+/// The name of the program is in parentheses and may itself contain parentheses.
 fn parse(text: &str) -> Option<Stat> {
     let fields: Vec<&str> = text.rsplit_once(") ")?.1.split(' ').collect();
     Some(Stat {

@@ -1,8 +1,8 @@
-//! The process beside a command: starts it, enforces its timeout, takes in what it prints, records its result.
+//! The supervisor of a command: starts it, enforces its timeout, reads its output, records its result.
 //!
-//! Signals that would end this process do not: systemd sends them to the whole scope at a shutdown, the command has got
-//! its own, and it may use the time that systemd gives it. A command that fails after such a signal was interrupted; its
-//! exit status is not recorded as its result.
+//! It ignores termination signals: at a shutdown systemd sends them to the whole scope, so the command has received its
+//! own, and it may use the time that systemd allows. A command that fails after such a signal was interrupted; its exit
+//! status is not recorded as its result.
 
 use std::io;
 use std::os::fd::AsFd as _;
@@ -19,15 +19,15 @@ use super::session::Supervisor;
 use crate::machine::Exit;
 use crate::real::process::{self, Readers};
 
-/// How long to wait before a result that could not be written is written again.
+/// Pause before a result that could not be written is written again.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// How long after a failed command to wait for a signal that was sent to the supervisor as well. A shutdown reaches one
-/// process after the other.
+/// After a failed command, how long to wait for a signal to the supervisor. A shutdown signals one process after the
+/// other.
 const SHUTDOWN: Duration = Duration::from_millis(300);
 
-/// Supervises the command whose record is in this folder. The order comes from standard input, which is a socket to the
-/// agent; standard output is the lock of the record.
+/// Supervises the command whose record is in this folder. The order is read from standard input, which is a socket to
+/// the agent; standard output is the lock of the record.
 ///
 /// # Errors
 /// If nothing was started.

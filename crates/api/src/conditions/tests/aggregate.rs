@@ -169,7 +169,7 @@ fn a_missing_condition_is_unknown() {
 }
 
 #[test]
-fn a_negative_source_makes_a_negative_target_unless_told_otherwise() {
+fn a_negative_source_makes_a_negative_target_by_default() {
     let scaling =
         |status, message| Thing::new("Thing", message, vec![condition("ScalingUp", status, message)]);
     let objects = [scaling(T, "busy"), scaling(F, "idle")];

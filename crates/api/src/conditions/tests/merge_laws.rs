@@ -86,7 +86,7 @@ proptest! {
     }
 
     #[test]
-    fn a_summary_tells_of_every_condition_that_is_not_good(reports in any_reports()) {
+    fn a_summary_names_every_condition_that_is_not_good(reports in any_reports()) {
         let summary = Summary::over(TYPES).strategy(strategy()).summarize(&object(&reports), "Ready").unwrap();
         for (type_, report) in TYPES.iter().zip(&reports) {
             let is_listed = summary.message.lines().any(|line| line.starts_with(&format!("* {type_}:")));
@@ -151,7 +151,7 @@ proptest! {
     }
 
     #[test]
-    fn an_aggregation_accounts_for_every_object_worth_telling(objects in any_objects()) {
+    fn an_aggregation_accounts_for_every_relevant_object(objects in any_objects()) {
         let result = aggregate(&objects);
         let expected = objects.iter().filter(|object| match object.conditions.first() {
             None => true,

@@ -15,7 +15,8 @@ use crate::{
 };
 
 /// Namespaces that cannot be deleted, and exist from the start.
-pub(crate) const IMMORTAL: [&str; 4] = ["default", "kube-system", "kube-public", "kube-node-lease"];
+pub(crate) const UNDELETABLE_NAMESPACES: [&str; 4] =
+    ["default", "kube-system", "kube-public", "kube-node-lease"];
 
 pub(crate) const WITH_GENERATION: Rules = Rules { generation: true, ..Rules::PLAIN };
 pub(crate) const CREATED_ON_UPDATE: Rules = Rules { create_on_update: true, ..Rules::PLAIN };
@@ -68,7 +69,7 @@ pub(crate) const NAMESPACE: Rules = Rules {
     before_delete: |namespace| {
         let name = object::name(namespace);
         // As upstream: `kube-node-lease` may go.
-        if IMMORTAL[..3].contains(&name) {
+        if UNDELETABLE_NAMESPACES[..3].contains(&name) {
             let namespaces = GroupResource::new("", "namespaces");
             return Err(ApiError::forbidden(&namespaces, name, "this namespace may not be deleted"));
         }

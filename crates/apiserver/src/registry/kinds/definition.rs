@@ -20,8 +20,8 @@ pub(crate) const DEFINITIONS: (&str, &str) = ("apiextensions.k8s.io", "customres
 
 pub(crate) const CUSTOM_RESOURCE_DEFINITION: Rules = Rules {
     default,
-    on_create: settle,
-    on_update: |definition, _, env| settle(definition, env),
+    on_create: write_status,
+    on_update: |definition, _, env| write_status(definition, env),
     validate: crd_validation::validate,
     validate_status: |definition, _| crd_validation::validate_stored_versions(definition),
     generation: true,
@@ -44,7 +44,7 @@ fn default(definition: &mut Value) {
 }
 
 /// Writes names, versions and conditions into the status.
-fn settle(definition: &mut Value, env: &Env<'_>) {
+fn write_status(definition: &mut Value, env: &Env<'_>) {
     let conflict = name_conflict(definition, env.registry);
     let accepted = conflict.is_none();
     let (reason, message) = match &conflict {

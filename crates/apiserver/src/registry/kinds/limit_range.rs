@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::{super::Rules, core::default_to, resource_quota::settle_quantities};
+use super::{super::Rules, core::default_to, resource_quota::normalize_quantities};
 use crate::{
     match_criteria::items,
     names::qualified_name_error,
@@ -47,7 +47,7 @@ pub(crate) const LIMIT_RANGE: Rules = Rules {
 /// A limit of containers defaults to the most that they may have, a request to the limit or to the least.
 fn default_limit(limit: &mut Value) {
     for part in PARTS {
-        limit.get_mut(part).into_iter().for_each(settle_quantities);
+        limit.get_mut(part).into_iter().for_each(normalize_quantities);
     }
     if object::text(limit, &["type"]) != "Container" {
         return;

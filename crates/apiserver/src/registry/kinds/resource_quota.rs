@@ -50,7 +50,7 @@ const ONLY_EXISTS: &str = "must be 'Exists' when scope is any of ResourceQuotaSc
 pub(crate) const RESOURCE_QUOTA: Rules = Rules {
     default: |quota| {
         for path in ["/spec/hard", "/status/hard", "/status/used"] {
-            quota.pointer_mut(path).into_iter().for_each(settle_quantities);
+            quota.pointer_mut(path).into_iter().for_each(normalize_quantities);
         }
     },
     on_create: |quota, _| quota["status"] = json!({}),
@@ -75,7 +75,7 @@ pub(crate) const RESOURCE_QUOTA: Rules = Rules {
 };
 
 /// Writes quantities in their canonical form, rounded up to thousandths.
-pub(super) fn settle_quantities(map: &mut Value) {
+pub(super) fn normalize_quantities(map: &mut Value) {
     for value in map.as_object_mut().into_iter().flat_map(|map| map.values_mut()) {
         if let Some(quantity) = quantity(value) {
             *value = quantity.in_thousandths().to_string().into();

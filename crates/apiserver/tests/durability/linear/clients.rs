@@ -1,4 +1,4 @@
-//! Clients that contend for few objects, and what each was told.
+//! Clients that contend for few objects, and the responses that each received.
 
 use std::collections::BTreeMap;
 use std::ops::Bound::{Excluded, Included};
@@ -18,7 +18,7 @@ const NUMBER: &str = "number";
 
 /// An answer with a revision: of a write, or of a list.
 struct Revised {
-    /// The newest revision that anyone had been told when it was called.
+    /// The newest revision that any client had received when it was called.
     known: u64,
     revision: u64,
     is_write: bool,
@@ -32,7 +32,7 @@ struct Listed {
 }
 
 #[derive(Default)]
-struct Told {
+struct Responses {
     calls: BTreeMap<String, Vec<Call>>,
     revised: Vec<Revised>,
     lists: Vec<Listed>,
@@ -40,13 +40,13 @@ struct Told {
     written: BTreeMap<u64, (String, u64)>,
 }
 
-/// What all clients were told, over all lives of the server.
+/// The responses that all clients received, over all lives of the server.
 #[derive(Clone, Default)]
 pub(super) struct History {
-    told: Arc<Mutex<Told>>,
+    responses: Arc<Mutex<Responses>>,
     moment: Arc<AtomicU64>,
     number: Arc<AtomicU64>,
-    /// The newest revision that anyone was told.
+    /// The newest revision that any client has received.
     newest: Arc<AtomicU64>,
 }
 
@@ -108,9 +108,9 @@ impl History {
             let objects =
                 list.iter().map(|map| (map.name_any(), (number(map), self::revision(map)))).collect();
             {
-                let mut told = self.told.lock().unwrap();
-                told.revised.push(Revised { known, revision, is_write: false });
-                told.lists.push(Listed { revision, objects });
+                let mut responses = self.responses.lock().unwrap();
+                responses.revised.push(Revised { known, revision, is_write: false });
+                responses.lists.push(Listed { revision, objects });
             }
             tokio::task::yield_now().await;
         }
@@ -169,11 +169,11 @@ impl History {
             Ok(map) => {
                 self.newest.fetch_max(revision(&map), Ordering::SeqCst);
                 self.note(name, called, true, deed(true));
-                let mut told = self.told.lock().unwrap();
-                told.revised.push(Revised { known, revision: revision(&map), is_write: true });
-                let before = told.written.insert(revision(&map), (name.to_owned(), number(&map)));
+                let mut responses = self.responses.lock().unwrap();
+                responses.revised.push(Revised { known, revision: revision(&map), is_write: true });
+                let before = responses.written.insert(revision(&map), (name.to_owned(), number(&map)));
                 assert_eq!(before, None, "revision {} was given twice", revision(&map));
-                drop(told);
+                drop(responses);
                 Some(Some(map))
             }
             Err(error) => {
@@ -190,39 +190,39 @@ impl History {
 
     fn note(&self, name: &str, called: u64, is_answered: bool, deed: Deed) {
         let returned = is_answered.then(|| self.now());
-        let mut told = self.told.lock().unwrap();
-        told.calls.entry(name.to_owned()).or_default().push(Call { called, returned, deed });
+        let mut responses = self.responses.lock().unwrap();
+        responses.calls.entry(name.to_owned()).or_default().push(Call { called, returned, deed });
     }
 
-    pub(super) fn answers(&self) -> usize {
-        let told = self.told.lock().unwrap();
-        told.calls.values().flatten().filter(|call| call.returned.is_some()).count()
+    pub(super) fn response_count(&self) -> usize {
+        let responses = self.responses.lock().unwrap();
+        responses.calls.values().flatten().filter(|call| call.returned.is_some()).count()
     }
 
-    pub(super) fn lists(&self) -> usize {
-        self.told.lock().unwrap().lists.len()
+    pub(super) fn list_count(&self) -> usize {
+        self.responses.lock().unwrap().lists.len()
     }
 
-    /// Checks all that was told.
+    /// Checks all responses.
     pub(super) fn check(&self) {
-        let told = self.told.lock().unwrap();
-        for (name, calls) in &told.calls {
+        let responses = self.responses.lock().unwrap();
+        for (name, calls) in &responses.calls {
             if let Err(error) = checker::check(calls) {
                 panic!("{name} has no order: {error}");
             }
         }
-        for revised in &told.revised {
+        for revised in &responses.revised {
             let Revised { known, revision, is_write } = revised;
             assert!(
                 revision > known || (!is_write && revision == known),
                 "{revision} was given after {known} had been told"
             );
         }
-        told.lists.iter().for_each(|list| told.check_list(list));
+        responses.lists.iter().for_each(|list| responses.check_list(list));
     }
 }
 
-impl Told {
+impl Responses {
     /// A list is the state at its revision: no object is from later, and none has an acknowledged version in between.
     fn check_list(&self, list: &Listed) {
         for (name, (number, revision)) in &list.objects {

@@ -15,12 +15,12 @@ use crate::{run::Run, server::Server};
 const KILLS: u64 = 6;
 const CLIENTS: u64 = 5;
 /// Answers in each life, at least.
-const ANSWERS: usize = 40;
+const RESPONSES: usize = 40;
 /// Long, for a machine that is busy with other things.
 const DEADLINE: Duration = Duration::from_secs(60);
 
 #[tokio::test(flavor = "multi_thread")]
-async fn clients_are_told_one_story_over_kills() {
+async fn responses_are_linearizable_over_kills() {
     let (Run { mut dice, kills }, history) = (Run::start(KILLS), History::default());
     let folder = tempfile::tempdir().unwrap();
     for _ in 0..=kills {
@@ -31,9 +31,9 @@ async fn clients_are_told_one_story_over_kills() {
             tasks.spawn(history.clone().contend(client.clone(), dice.below(1 << 31)));
         }
         tasks.spawn(history.clone().list(client));
-        let (before, started) = (history.answers(), Instant::now());
-        while history.answers() < before + ANSWERS {
-            assert!(started.elapsed() < DEADLINE, "few answers: {}", history.answers() - before);
+        let (before, started) = (history.response_count(), Instant::now());
+        while history.response_count() < before + RESPONSES {
+            assert!(started.elapsed() < DEADLINE, "few answers: {}", history.response_count() - before);
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
         tokio::time::sleep(Duration::from_millis(dice.below(300))).await;
@@ -41,5 +41,5 @@ async fn clients_are_told_one_story_over_kills() {
         tasks.join_all().await;
     }
     history.check();
-    eprintln!("{} answers and {} lists are explained", history.answers(), history.lists());
+    eprintln!("{} answers and {} lists are explained", history.response_count(), history.list_count());
 }

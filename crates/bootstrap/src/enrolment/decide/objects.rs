@@ -1,4 +1,4 @@
-//! The objects that a machine's rights are made of, and what is to be done where they are not so. Pure.
+//! The objects that grant a machine its rights, and the changes they need. Pure.
 
 use capstan_api::access;
 use capstan_api::meta::labels;
@@ -35,7 +35,7 @@ pub(crate) const LEASE: ResourceKind = kind("coordination.k8s.io", "v1", "Lease"
 pub(crate) const ROLE: ResourceKind = kind(RBAC, "v1", "Role", "roles");
 pub(crate) const ROLE_BINDING: ResourceKind = kind(RBAC, "v1", "RoleBinding", "rolebindings");
 
-/// An object that should be there, as far as it is ours to say.
+/// A desired object: the fields that Capstan sets.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Wanted {
     pub(crate) kind: ResourceKind,
@@ -43,9 +43,8 @@ pub(crate) struct Wanted {
     pub(crate) object: Value,
 }
 
-/// Everything a machine needs to enrol and to work, without the ServiceAccount of its enrolment token. Owned by `owner`, so
-/// that all of it goes with that, and the machine's rights with it.
-/// `interval` is that of the agent's heartbeats.
+/// All objects that a machine needs to enrol and to work, except the ServiceAccount of its enrolment token. `owner`
+/// owns them, so they are deleted with it, and the machine loses its rights. `interval` is that of the agent's heartbeats.
 pub(crate) fn wanted(names: &Names, owner: &Value, interval: Duration) -> Vec<Wanted> {
     let (report, plan, lease, agent, enrol) =
         (names.report(), names.plan(), names.lease(), names.agent(), names.enrol());
@@ -78,7 +77,7 @@ pub(crate) fn enrolment(names: &Names, owner: &Value) -> Wanted {
     object(names, owner, SERVICE_ACCOUNT, &names.enrolment_account(), no_pods())
 }
 
-/// No pod gets a token of the ServiceAccount by itself.
+/// No pod gets a token of the ServiceAccount automatically.
 fn no_pods() -> Value {
     json!({"automountServiceAccountToken": false})
 }
@@ -105,7 +104,7 @@ fn object(names: &Names, owner: &Value, kind: ResourceKind, name: &str, fields: 
     Wanted { kind, name: name.to_owned(), object }
 }
 
-/// What is to be done about an object.
+/// The comparison of an object with the desired one.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Verdict {
     /// The object is as desired.
@@ -122,7 +121,7 @@ pub(crate) enum Verdict {
     InTheWay,
 }
 
-/// Compares an object with what is there.
+/// Compares an object with the desired one.
 pub(crate) fn verdict(wanted: &Wanted, found: Option<&Value>) -> Verdict {
     let Some(found) = found else { return Verdict::Create };
     let id = |object: &Value| {
@@ -152,7 +151,7 @@ pub(crate) fn verdict(wanted: &Wanted, found: Option<&Value>) -> Verdict {
     }
 }
 
-/// The merge patch that brings what is wanted into what was found. What else is there stays.
+/// The merge patch that adds what is missing. Other fields are kept.
 fn missing(wanted: &Value, found: &Value) -> Option<Value> {
     match (wanted, found) {
         (Value::Object(wanted), Value::Object(found)) => {

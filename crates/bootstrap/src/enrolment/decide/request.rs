@@ -1,4 +1,4 @@
-//! A machine's request for a credential, checked as what it is: input from a machine that may be hostile. Pure.
+//! Validates a machine's request for a credential. The machine may be hostile. Pure.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -6,22 +6,22 @@ use capstan_api::agent::CredentialRequest;
 use capstan_pki::seal;
 use capstan_plan::Digest;
 
-/// More than this is no key or nonce. The API has the same limits.
+/// Longest key and nonce. The API has the same limits.
 const LONGEST_KEY: usize = 256;
 const LONGEST_NONCE: usize = 64;
 
-/// A request that may be answered.
+/// A valid request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Request {
-    /// Digest of the public key it is for.
+    /// Digest of the public key of the request.
     pub(crate) key: Digest,
     /// Digest of the request itself.
     pub(crate) digest: Digest,
-    /// What the machine has written.
+    /// The request as the machine wrote it.
     pub(crate) written: CredentialRequest,
 }
 
-/// Why a request is not answered.
+/// Why a request is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Refusal {
     #[error("publicKey has more than {LONGEST_KEY} characters or nonce more than {LONGEST_NONCE}")]

@@ -66,7 +66,7 @@ fn the_newest_release_of_a_folder_is_taken_unless_one_is_named() {
 }
 
 #[test]
-fn whatever_is_wrong_is_told_in_one_line() {
+fn errors_are_one_line() {
     let releases = folder(&[
         ("v0.9.0", None),
         ("v0.10.0", Some("no: metadata")),

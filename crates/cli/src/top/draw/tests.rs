@@ -3,7 +3,7 @@
 use capstan_ui::model::{
     Age, ClusterPage, ClusterRow, Condition, ConditionList, Count, Event, Fact, Fleet, HandOff, HostPage,
     HostRow, Hosts, LedgerLine, LedgerView, MachineChange, MachinePage, PlanProgress, PlanStep, Probe,
-    Revision, Rollout, RolloutTurn, Waiting,
+    Revision, Rollout, RolloutMachineRow, Waiting,
 };
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
@@ -124,7 +124,7 @@ fn buffer(content: &Content, keys: &[KeyCode], size: (u16, u16), status: &Status
     let shown = shown(content, &state.level().filter, usize::from(size.0), now());
     let mut terminal = Terminal::new(TestBackend::new(size.0, size.1)).expect("a terminal");
     let height = body_height(Size { width: size.0, height: size.1 }, &shown);
-    state.settle(&shown, height);
+    state.adapt_to(&shown, height);
     let scene = Scene { state: &state, shown: &shown, status, now: now(), color };
     terminal.draw(|frame| draw(frame, scene)).expect("a picture");
     terminal.backend().buffer().clone()
@@ -139,7 +139,7 @@ fn lines(buffer: &Buffer) -> Vec<String> {
 }
 
 fn status() -> Status {
-    Status { place: owned("127.0.0.1:6440, all namespaces"), trouble: None }
+    Status { place: owned("127.0.0.1:6440, all namespaces"), outage: None }
 }
 
 fn picture(content: &Content, keys: &[KeyCode], size: (u16, u16)) -> Vec<String> {
@@ -275,7 +275,7 @@ fn hosts_and_what_is_wrong_with_them() {
 
 #[test]
 fn a_lost_connection_and_what_cannot_be_read_are_reported() {
-    let lost = Status { trouble: Some((now(), owned("connection refused"))), ..status() };
+    let lost = Status { outage: Some((now(), owned("connection refused"))), ..status() };
     let drawn = lines(&buffer(&fleet(), &[], (100, 10), &lost, true));
     assert!(drawn[0].contains("no connection"), "{drawn:#?}");
     assert_eq!(drawn[9], " No connection for 0s; what is shown is older. connection refused");
@@ -415,11 +415,11 @@ fn hostile() -> Vec<Content> {
                 object: text(),
                 progress: text(),
                 waits: text(),
-                turns: vec![RolloutTurn {
+                turns: vec![RolloutMachineRow {
                     machine: text(),
                     turn: text(),
                     doing: text(),
-                    ..RolloutTurn::default()
+                    ..RolloutMachineRow::default()
                 }],
                 changes: vec![MachineChange {
                     machine: text(),
@@ -465,7 +465,7 @@ fn hostile() -> Vec<Content> {
 
 #[test]
 fn hostile_text_steers_nothing() {
-    let lost = Status { place: HOSTILE.to_owned(), trouble: Some((now(), HOSTILE.to_owned())) };
+    let lost = Status { place: HOSTILE.to_owned(), outage: Some((now(), HOSTILE.to_owned())) };
     for content in hostile() {
         for status in [&status(), &lost] {
             for keys in [&[][..], &[KeyCode::Enter]] {

@@ -54,7 +54,7 @@ fn type_keys(state: &mut State, keys: &str, shown: &Shown, height: usize) {
             }
         };
         state.press(key, shown, height);
-        state.settle(shown, height);
+        state.adapt_to(shown, height);
     }
 }
 
@@ -182,12 +182,12 @@ fn a_command_that_is_none_is_complained_of_until_the_next_key() {
 #[test]
 fn the_selection_follows_its_object() {
     let mut state = after("jj", &rows(&["b", "c", "d"]), 5);
-    state.settle(&rows(&["a", "b", "c", "d"]), 5);
+    state.adapt_to(&rows(&["a", "b", "c", "d"]), 5);
     assert_eq!(state.level().selected, 3, "d has moved");
-    state.settle(&rows(&["a", "b"]), 5);
+    state.adapt_to(&rows(&["a", "b"]), 5);
     assert_eq!(state.level().selected, 1, "d is gone");
-    state.settle(&rows(&[]), 5);
-    state.settle(&rows(&["a", "b"]), 5);
+    state.adapt_to(&rows(&[]), 5);
+    state.adapt_to(&rows(&["a", "b"]), 5);
     assert_eq!(state.level().selected, 1, "it is remembered while there are no rows");
 }
 

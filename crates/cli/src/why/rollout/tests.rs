@@ -109,7 +109,7 @@ fn it_says_what_rolls_which_machine_is_next_and_what_the_current_one_does() {
 }
 
 #[test]
-fn a_machine_that_is_not_ready_yet_still_has_its_turn() {
+fn a_machine_that_is_not_ready_yet_is_the_current_one() {
     let unready = condition_of("Ready", "False", "NotReady", "* NodeHealthy: Node is not ready");
     let servers = [&[ready(), outdated()][..], &[ready(), outdated()], &[unready, current()]];
     let text = rendered(&snapshot(ROLLING, servers, &[]));
@@ -134,7 +134,7 @@ fn a_machine_that_core_updates_in_place_says_what_it_waits_for() {
 }
 
 #[test]
-fn machines_that_are_made_deleted_or_held_are_told_apart() {
+fn machines_that_are_created_deleted_or_held_are_distinguished() {
     let made = condition_of("Ready", "False", "NotReady", "* InfrastructureReady: no host");
     let servers = [&[ready(), outdated()][..], &[ready(), outdated()], &[made, current()]];
     let mut snapshot = snapshot(ROLLING, servers, &[]);

@@ -44,7 +44,7 @@ fn machine(name: &str) -> AnyObject {
 }
 
 #[test]
-fn a_cluster_is_told_under_upstreams_names() {
+fn metrics_of_a_cluster_have_upstreams_names() {
     let own = "name=\"shop\",namespace=\"fleet\",uid=\"u1\"";
     let text = written(&[cluster()]);
     for line in [

@@ -121,7 +121,7 @@ fn unhealthy_machines_are_named() {
 }
 
 #[test]
-fn a_connection_that_breaks_is_told_after_a_while() {
+fn a_broken_connection_is_reported_after_a_while() {
     let ago = |seconds| NOW - SignedDuration::from_secs(seconds);
     for (last_success, failures, reason, message) in [
         (Some(ago(5)), 0, "ProbeSucceeded", ""),

@@ -1,10 +1,10 @@
-//! When a hook may be called again.
+//! Records when the update hook may be called again.
 
 use jiff::{SignedDuration, Timestamp};
 use std::collections::HashMap;
 use std::sync::Mutex;
 
-/// Until when a hook does not want to be called again, and what it said, by the Machine's UID.
+/// The time before which an extension asked not to be called again, and its message, by UID of the Machine.
 #[derive(Debug, Default)]
 pub(in crate::machine) struct Calls(Mutex<HashMap<String, (Timestamp, Option<String>)>>);
 

@@ -1,4 +1,4 @@
-//! Deletes a Machine, one stage after the other. Every stage may be repeated.
+//! Deletes a Machine stage by stage. Every stage is idempotent.
 
 use capstan_api::conditions::reasons;
 use capstan_api::core::{Cluster, Machine, MachineDeletionStatus};
@@ -22,7 +22,7 @@ use crate::external;
 use crate::names::machine::reasons as machine_reasons;
 use crate::names::{CHECK_LOGS, events};
 
-/// Goes as far as it can at once. Writes into the Machine since when each stage has been waiting.
+/// Carries out all stages that are possible now. Records in the Machine since when each stage has been waiting.
 pub(in crate::machine) async fn advance(core: &Core, machine: &mut Machine, observed: &Observed) -> Deletion {
     let fate = match fate(core, machine, &observed.cluster).await {
         Ok(fate) => fate,
@@ -46,7 +46,7 @@ pub(in crate::machine) async fn advance(core: &Core, machine: &mut Machine, obse
                         progress.drained = true;
                         if let Some(name) = node::name(machine) {
                             let message = format!("the pods of Node {name} are gone");
-                            core.tell(&*machine, Tone::Normal, events::DRAINED, &message).await;
+                            core.publish_event(&*machine, Tone::Normal, events::DRAINED, &message).await;
                         }
                     }
                     Ok(drain::Outcome::Waiting { message, next }) => {
@@ -100,8 +100,9 @@ pub(in crate::machine) async fn advance(core: &Core, machine: &mut Machine, obse
     }
 }
 
-/// Whether the Node goes, by the cache. A Node that goes is drained by its API server, which knows better. That one is left
-/// because no control plane Machine is left lets the Machine go without a drain: then the management cluster is asked.
+/// Whether the Node is deleted with its Machine, as read from the cache. Such a Node is drained through its API server.
+/// If the Node is left only because the cluster has no control plane Machine, the Machine would be deleted without a
+/// drain, so the control plane Machines are counted by a live read.
 async fn fate(core: &Core, machine: &Machine, cluster: &Cluster) -> Result<NodeFate> {
     let mut around = observe::control_plane(core, machine, cluster).await?;
     if is_left_unserved(machine, cluster, &around) {
@@ -110,7 +111,7 @@ async fn fate(core: &Core, machine: &Machine, cluster: &Cluster) -> Result<NodeF
     Ok(node_fate(machine, cluster, &around))
 }
 
-/// Asks for the deletion of a provider's object, unless that was done, and waits until it is gone.
+/// Requests the deletion of a provider's object, unless that is done already, and waits until the object is deleted.
 async fn go(
     core: &Core,
     machine: &Machine,
@@ -161,7 +162,7 @@ fn times(machine: &mut Machine) -> &mut MachineDeletionStatus {
     machine.status.get_or_insert_default().deletion.get_or_insert_default()
 }
 
-/// The first time counts, in whole seconds as the wire has it.
+/// Sets the time in whole seconds, as the API stores it, unless it is set already.
 fn started(time: &mut Option<Time>, now: Timestamp) {
     time.get_or_insert_with(|| Time(Timestamp::from_second(now.as_second()).unwrap_or(now)));
 }

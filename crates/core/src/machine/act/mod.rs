@@ -1,4 +1,4 @@
-//! Owns the objects of the providers, writes the Node, and carries out updates and deletions.
+//! Sets owners of the providers' objects, writes the Node, and carries out updates and deletions.
 
 mod calls;
 pub(super) mod delete;
@@ -17,7 +17,7 @@ use crate::external::{self, Reading};
 pub(super) use calls::Calls;
 
 impl MachineReconciler {
-    /// Providers do nothing for an object that no Machine owns.
+    /// Providers ignore an object that has no Machine as owner.
     pub(super) async fn claim(&self, machine: &Machine, observed: &Observed) -> Result<()> {
         let namespace = machine.namespace().unwrap_or_default();
         let references = [

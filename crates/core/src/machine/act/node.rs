@@ -1,4 +1,4 @@
-//! Writes onto the Node what its Machine says.
+//! Writes the metadata and taints of a Machine to its Node.
 
 use capstan_api::core::Machine;
 use capstan_controller::Result;
@@ -11,7 +11,7 @@ use super::super::decide::node::wanted;
 use super::super::observe::{NodeReading, Observed};
 use crate::Core;
 
-/// Brings labels, annotations and taints of the Node to what they should be.
+/// Writes labels, annotations and taints of the Node if they differ from the desired ones.
 pub(in crate::machine) async fn write(
     core: &Core,
     machine: &Machine,

@@ -1,8 +1,8 @@
-//! Updates a Machine in place: calls the hook until it says that the machine has become what its objects say.
+//! Updates a Machine in place: calls the hook until it reports that the machine matches its objects.
 //!
-//! The owner of the Machine has written those objects and marked each of them before it marks the hook as pending. Once
-//! the hook is done the marks go, the Machine's first: while the hook is pending and the Machine is not marked any more,
-//! all that is left to do is to take the other marks away.
+//! The owner of the Machine has written those objects and marked each of them before it marks the hook as pending. When
+//! the hook is done, the marks are removed, first the one of the Machine. If the hook is pending and the Machine has no
+//! mark, only the other marks are left to remove.
 
 use capstan_api::core::Machine;
 use capstan_api::meta::ContractVersionedObjectReference;
@@ -22,8 +22,8 @@ use super::super::observe::Observed;
 use crate::external::Reading;
 
 impl MachineReconciler {
-    /// Carries on with the update of a Machine, if there is one. When it is done, the marks are gone from `machine` and
-    /// from what it was read as, too.
+    /// Continues the update of a Machine, if there is one. When it is done, the marks are also removed from `machine`
+    /// and from the copy that the patch is computed against.
     pub(in crate::machine) async fn update(
         &self,
         before: &mut Machine,
@@ -74,7 +74,7 @@ impl MachineReconciler {
         }
     }
 
-    /// Calls the hook. No answer means that its ExtensionConfig says to go on without one.
+    /// Calls the hook. `None` means that the ExtensionConfig allows the update to continue without a response.
     async fn call(&self, machine: &Machine, observed: &Observed) -> Result<Option<UpdateMachineResponse>> {
         let name = machine.name_any();
         let doing = || format!("cannot change Machine {name} in place");
@@ -89,7 +89,7 @@ impl MachineReconciler {
         answer.map_err(|problem| Error::transient(format!("{} says that it", handler.name), problem))
     }
 
-    /// Takes all marks away. May be cut short anywhere, and is then carried on.
+    /// Removes all marks. Can be interrupted at any point; the next reconcile continues.
     async fn complete(
         &self,
         before: &mut Machine,

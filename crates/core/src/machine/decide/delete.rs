@@ -1,4 +1,5 @@
-//! In which order a Machine goes: hooks, drain, hooks, infrastructure, bootstrap config, Node, itself. Pure.
+//! The order in which a Machine is deleted: hooks, drain, hooks, infrastructure, bootstrap config, Node, the Machine.
+//! Pure.
 
 use capstan_api::core::{Cluster, Machine};
 use capstan_api::meta::annotations;
@@ -9,7 +10,7 @@ use kube::ResourceExt as _;
 use super::super::observe::ControlPlane;
 use crate::external::{Reading, flag, is_deleting};
 
-/// How far a deletion has come, and what is told of it.
+/// How far a deletion is, and the message about it.
 #[derive(Debug)]
 pub(in crate::machine) struct Deletion {
     pub(in crate::machine) reason: &'static str,
@@ -32,7 +33,7 @@ impl Deletion {
     }
 }
 
-/// What a deletion has come to.
+/// The next stage of a deletion.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::machine) enum Stage {
     /// Other controllers must remove these annotations before the drain.
@@ -53,14 +54,14 @@ pub(in crate::machine) enum Stage {
     Done,
 }
 
-/// What has been done in this reconcile already.
+/// What this reconcile has done so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::machine) struct Progress {
     pub(in crate::machine) drained: bool,
     pub(in crate::machine) node_gone: bool,
 }
 
-/// All that the order depends on.
+/// The inputs of the order.
 pub(in crate::machine) struct Situation<'a> {
     pub(in crate::machine) machine: &'a Machine,
     pub(in crate::machine) bootstrap: &'a Reading,
@@ -116,7 +117,7 @@ fn hooks(machine: &Machine, prefix: &str) -> Vec<String> {
     machine.annotations().keys().filter(|key| key.starts_with(prefix)).cloned().collect()
 }
 
-/// Not if somebody has forbidden it, nor once the machine is on its way, nor for longer than is allowed.
+/// No drain if the user has excluded it, if the infrastructure is already being deleted, or if its timeout is over.
 fn is_drained_first(situation: &Situation<'_>) -> bool {
     let machine = situation.machine;
     let deletion = machine.status.as_ref().and_then(|status| status.deletion.as_ref());
@@ -135,7 +136,7 @@ fn is_drained_first(situation: &Situation<'_>) -> bool {
     !is_forbidden && !is_terminating && has_machine && !is_over
 }
 
-/// Whether nobody waits for the Node any longer.
+/// Whether the timeout for the deletion of the Node is over.
 pub(in crate::machine) fn is_node_given_up(machine: &Machine, now: Timestamp) -> bool {
     let timeout = machine.spec.deletion.as_ref().and_then(|deletion| deletion.node_deletion_timeout_seconds);
     match (timeout, &machine.metadata.deletion_timestamp) {
@@ -146,8 +147,8 @@ pub(in crate::machine) fn is_node_given_up(machine: &Machine, now: Timestamp) ->
     }
 }
 
-/// With its whole cluster or control plane gone nobody asks after a Node; and without a control plane there is nobody
-/// to ask.
+/// The Node is left if the whole cluster or the control plane is deleted, and if there is no control plane that could
+/// serve the request.
 pub(in crate::machine) fn node_fate(machine: &Machine, cluster: &Cluster, around: &ControlPlane) -> NodeFate {
     let has_node = machine.status.as_ref().is_some_and(|status| status.node_ref.is_some());
     let object = around.object.found();
@@ -157,8 +158,8 @@ pub(in crate::machine) fn node_fate(machine: &Machine, cluster: &Cluster, around
     if has_node && !is_all_going && is_served { NodeFate::Goes } else { NodeFate::Left }
 }
 
-/// Whether the Node is left only because the cluster has no control plane Machine: then the Machine goes without a
-/// drain, and that must be known.
+/// Whether the Node is left only because the cluster has no control plane Machine. Then the Machine is deleted without
+/// a drain, so the caller must verify this by a live read.
 pub(in crate::machine) fn is_left_unserved(
     machine: &Machine,
     cluster: &Cluster,

@@ -1,5 +1,5 @@
-//! What a Machine takes over from its providers and its Node, how far its update is, and in which order it is deleted.
-//! Pure.
+//! Fields that a Machine copies from its providers and its Node, the state of its update, and the order of its
+//! deletion. Pure.
 
 pub(super) mod delete;
 pub(super) mod node;

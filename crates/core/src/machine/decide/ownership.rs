@@ -1,4 +1,4 @@
-//! Who owns a Machine, and what a Machine owns. Pure.
+//! Owner references of a Machine, and of the objects that it refers to. Pure.
 
 use capstan_api::core::{Cluster, Machine};
 use capstan_api::meta::labels;
@@ -9,11 +9,12 @@ use kube::api::DynamicObject;
 
 use crate::names::GROUP;
 
-/// Labels that say which kind of owner made the Machine: it will come back for it, say after a restore.
+/// Labels that name the kind of owner that created the Machine. That owner adopts the Machine, for example after a
+/// restore.
 const MADE_BY: [&str; 3] = [labels::SET_NAME, labels::POOL_NAME, labels::CONTROL_PLANE_NAME];
 
-/// A Machine that stands alone belongs to its Cluster; every Machine carries the Cluster's label.
-pub(in crate::machine) fn settle(machine: &mut Machine, cluster: &Cluster) {
+/// A Machine without another owner is owned by its Cluster. Every Machine has the label of its Cluster.
+pub(in crate::machine) fn set_owner_and_label(machine: &mut Machine, cluster: &Cluster) {
     if stands_alone(machine)
         && let Some(reference) = owners::plain(cluster)
     {
@@ -29,8 +30,8 @@ fn stands_alone(machine: &Machine) -> bool {
         && !MADE_BY.iter().any(|label| machine.labels().contains_key(*label))
 }
 
-/// The owners that the bootstrap config or the infrastructure machine should have: the Machine as controller, in place
-/// of whoever created both before there was a Machine.
+/// The desired owners of the bootstrap config or the infrastructure machine: the Machine as controller, which replaces
+/// the object that created both before the Machine existed.
 pub(in crate::machine) fn owners_with(
     machine: &Machine,
     cluster: &Cluster,

@@ -1,7 +1,7 @@
-//! The two hand-offs that make a Machine: bootstrap data, then infrastructure. What the providers have done is written
+//! The two hand-offs that provision a Machine: bootstrap data, then infrastructure. Copies results of the providers
 //! into the Machine. Pure.
 //!
-//! What a provider has said once stays said: the flags of `status.initialization` never go back.
+//! The flags of `status.initialization` are never reset.
 
 use capstan_api::core::{Machine, MachineInitializationStatus};
 use capstan_api::meta::annotations;
@@ -15,7 +15,7 @@ use std::time::Duration;
 use super::ownership::is_control_plane_machine;
 use crate::external::{Reading, field, flag, is_deleting};
 
-/// An object that does not exist has no owner whose reconcile its creation could wake.
+/// Requeue while an object does not exist: no event of it can trigger the Machine that does not own it yet.
 const UNTIL_IT_EXISTS: Duration = Duration::from_secs(5);
 
 pub(in crate::machine) fn bootstrap(machine: &mut Machine, reading: &Reading) -> Result<Next> {
@@ -75,7 +75,7 @@ pub(in crate::machine) fn infrastructure(machine: &mut Machine, reading: &Readin
     Ok(Next::Changed)
 }
 
-/// When the certificates on a control plane machine expire: said by the Machine, else by its bootstrap config.
+/// Expiry of the certificates of a control plane machine: from the Machine, otherwise from its bootstrap config.
 pub(in crate::machine) fn certificates(machine: &mut Machine, bootstrap: &Reading) -> Result<Next> {
     if !is_control_plane_machine(machine) {
         return Ok(Next::Changed);
@@ -98,7 +98,7 @@ pub(in crate::machine) fn certificates(machine: &mut Machine, bootstrap: &Readin
     Ok(Next::Changed)
 }
 
-/// The provider's identity of a machine, also when the Machine has not taken it over.
+/// The provider ID of a machine, also if the Machine does not have it yet.
 pub(in crate::machine) fn provider_id(machine: &Machine, infrastructure: &Reading) -> Option<String> {
     machine
         .spec
@@ -127,7 +127,7 @@ fn initialization(machine: &mut Machine) -> &mut MachineInitializationStatus {
     machine.status.get_or_insert_default().initialization.get_or_insert_default()
 }
 
-/// A string that is there and not empty.
+/// A string that is set and not empty.
 fn text(object: &DynamicObject, pointer: &str) -> Option<String> {
     field(object, pointer).filter(|text: &String| !text.is_empty())
 }

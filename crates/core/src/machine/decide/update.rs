@@ -1,4 +1,4 @@
-//! How far the update of a Machine is, and what the hook is told of it. Pure.
+//! The state of the update of a Machine, and the request to the update hook. Pure.
 
 use capstan_api::core::Machine;
 use capstan_api::runtime::hooks::{CommonRequest, MachineObjects, UpdateMachineRequest};
@@ -12,7 +12,7 @@ use super::provision::{data_secret_created, provisioned};
 use crate::external::Reading;
 use crate::names::machine::reasons;
 
-/// What the `Updating` condition says beyond that an update is under way.
+/// Message of the condition `Updating`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::machine) struct UpdateProgress {
     pub(in crate::machine) reason: &'static str,
@@ -20,19 +20,19 @@ pub(in crate::machine) struct UpdateProgress {
 }
 
 impl UpdateProgress {
-    /// The update is under way, and what the hook said of it.
+    /// The update is in progress, with the message of the hook.
     pub(in crate::machine) fn updating(said: Option<&str>) -> Self {
         let said = said.filter(|said| !said.is_empty()).map(|said| format!(": {said}")).unwrap_or_default();
         Self { reason: reasons::IN_PLACE_UPDATING, message: format!("In-place update in progress{said}") }
     }
 
-    /// The update has failed, and why.
+    /// The update has failed, with the cause.
     pub(in crate::machine) fn failed(message: impl Into<String>) -> Self {
         Self { reason: reasons::IN_PLACE_UPDATE_FAILED, message: message.into() }
     }
 }
 
-/// What is to be done about the update of a Machine.
+/// The next action for the update of a Machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::machine) enum Stage {
     /// There is no update, or another controller must act first.
@@ -69,7 +69,7 @@ pub(in crate::machine) fn stage(machine: &Machine, infrastructure: &Reading, boo
     }
 }
 
-/// What the machine should become: specs, and nothing that is not an extension's business.
+/// The desired state of the machine: specs only, without fields that extensions must not change.
 pub(in crate::machine) fn request(
     machine: &Machine,
     infrastructure: &Reading,

@@ -1,4 +1,4 @@
-//! The status of a Machine: phase and conditions, all from what was observed. Pure.
+//! The status of a Machine: phase and conditions, computed from what was observed. Pure.
 
 mod node;
 mod ready;
@@ -18,8 +18,8 @@ use crate::external::{self, Mirrored, Reading};
 use crate::names::CHECK_LOGS;
 use crate::names::machine::{reasons as machine_reasons, types as machine_types};
 
-/// The condition types whose word is this controller's, on every Machine. `UpToDate` is its word only on Machines of a
-/// MachineDeployment, and then nobody else writes it.
+/// Condition types that this controller owns on every Machine. It owns `UpToDate` only on Machines of a
+/// MachineDeployment, where it is the only writer.
 pub(super) const OWNED: &[&str] = &[
     types::PAUSED,
     types::AVAILABLE,
@@ -32,7 +32,7 @@ pub(super) const OWNED: &[&str] = &[
     machine_types::UPDATING,
 ];
 
-/// Sets the phase and every condition; `Ready` and `Available` last, because they sum the others up.
+/// Sets the phase and every condition. `Ready` and `Available` come last, because they summarize the others.
 pub(super) fn update(
     machine: &mut Machine,
     observed: &Observed,

@@ -1,7 +1,7 @@
-//! What a Machine says of its Node: `NodeReady` and `NodeHealthy`.
+//! The conditions `NodeReady` and `NodeHealthy` of a Machine.
 //!
-//! While the workload cluster cannot be reached, what was last known stays for a while: a short cut in the connection
-//! should not make a whole cluster look ill.
+//! While the workload cluster cannot be reached, the last known state is kept for a while, so that a short interruption
+//! does not make all machines of a cluster unhealthy.
 
 use capstan_api::conditions::{ConditionStatus, NewCondition, get, has, is_true, reasons};
 use capstan_api::core::{Cluster, Machine};
@@ -20,14 +20,14 @@ use crate::names::machine::reasons as machine_reasons;
 use crate::names::machine::types::{NODE_HEALTHY, NODE_READY};
 use capstan_controller::text::rfc3339;
 
-/// How long the last known state is shown for a cluster that does not answer.
+/// How long the last known state is kept for a cluster that does not respond.
 const GRACE: SignedDuration = SignedDuration::from_mins(5);
 
 /// Conditions of a Node that make up its health, and whether true is good.
 const HEALTH: [(&str, bool); 4] =
     [("Ready", true), ("MemoryPressure", false), ("DiskPressure", false), ("PIDPressure", false)];
 
-/// Empty if what is there stays.
+/// The new conditions; empty if the current ones are kept.
 pub(super) fn conditions(
     machine: &Machine,
     cluster: &Cluster,

@@ -1,4 +1,4 @@
-//! Whether a Machine works, and whether it has for long enough.
+//! The conditions `Ready` and `Available` of a Machine, and the message about a slow deletion.
 
 use capstan_api::conditions::{
     ConditionStatus, MergeStrategy, NewCondition, Priority, Reasons, Source, Summary, get, reasons, types,
@@ -11,8 +11,9 @@ use jiff::{SignedDuration, Timestamp};
 use super::super::decide::provision::deleting;
 use crate::names::CHECK_LOGS;
 use crate::names::machine::{reasons as machine_reasons, types as machine_types};
+use crate::slow_deletion::{LONG_DELETION, LONG_DRAIN, delay};
 
-/// What counts for every Machine, most relevant first.
+/// The conditions that `Ready` summarizes for every Machine, most relevant first.
 const GATES: [&str; 6] = [
     types::DELETING,
     machine_types::UPDATING,
@@ -20,19 +21,6 @@ const GATES: [&str; 6] = [
     types::INFRASTRUCTURE_READY,
     machine_types::NODE_HEALTHY,
     machine_types::HEALTH_CHECK_SUCCEEDED,
-];
-
-/// After this a deletion is remarkable.
-const LONG_DELETION: SignedDuration = SignedDuration::from_mins(15);
-/// After this it is worth saying what holds up a drain.
-const LONG_DRAIN: SignedDuration = SignedDuration::from_mins(5);
-
-/// What a drain's message says, and how the cause is called.
-const DELAYS: [(&str, &str); 4] = [
-    ("cannot evict pod as it would violate the pod's disruption budget.", "PodDisruptionBudgets"),
-    ("deletionTimestamp set, but still not removed from the Node", "Pods not terminating"),
-    ("failed to evict Pod", "Pod eviction errors"),
-    ("waiting for completion", "Pods not completed yet"),
 ];
 
 pub(super) fn ready(machine: &Machine, now: Timestamp) -> NewCondition {
@@ -56,7 +44,7 @@ pub(super) fn ready(machine: &Machine, now: Timestamp) -> NewCondition {
         .unwrap_or_else(|_| internal_error(types::READY))
 }
 
-/// What goes before the Machine does is no issue once the Machine goes.
+/// Conditions of objects that are deleted before the Machine are not issues while the Machine is being deleted.
 fn weigh(is_deleting: bool, source: &Source<'_>, usual: Priority) -> Priority {
     let is_gone = match source.type_ {
         types::BOOTSTRAP_CONFIG_READY | types::INFRASTRUCTURE_READY => {
@@ -70,7 +58,7 @@ fn weigh(is_deleting: bool, source: &Source<'_>, usual: Priority) -> Priority {
     if is_deleting && is_gone { Priority::Info } else { usual }
 }
 
-/// Without names and times, so that many Machines say the same and can be told in one line.
+/// Without names and times, so that the messages of many Machines are equal and can be merged into one line.
 fn deletion_in_short(machine: &Machine, now: Timestamp) -> NewCondition {
     let condition = get(machine, types::DELETING);
     let stage = condition.map_or(reasons::DELETING, |condition| condition.reason.as_str());
@@ -85,16 +73,12 @@ fn deletion_in_short(machine: &Machine, now: Timestamp) -> NewCondition {
     };
     if long(since, LONG_DELETION) && long(drain, LONG_DRAIN) && stage == machine_reasons::DRAINING_NODE {
         let said = condition.map_or("", |condition| condition.message.as_str());
-        let causes: Vec<&str> =
-            DELAYS.iter().filter(|(words, _)| said.contains(words)).map(|(_, cause)| *cause).collect();
-        if !causes.is_empty() {
-            message = format!("{message}, delay likely due to {}", causes.join(", "));
-        }
+        message.push_str(&delay(&[said]).unwrap_or_default());
     }
     NewCondition::new(types::DELETING, ConditionStatus::True, reasons::DELETING).message(message)
 }
 
-/// Says once what all components of a control plane say.
+/// Merges equal messages of the components of a control plane into one.
 fn group_control_plane(lines: Vec<String>) -> Vec<String> {
     let is_component = |name: &str| {
         ["* APIServer", "* ControllerManager", "* Scheduler"].iter().any(|prefix| name.starts_with(prefix))
@@ -125,7 +109,7 @@ fn group_control_plane(lines: Vec<String>) -> Vec<String> {
     grouped
 }
 
-/// Says also when to look again.
+/// Also returns when to reconcile again.
 pub(super) fn available(machine: &Machine, now: Timestamp) -> (NewCondition, Next) {
     let new = |status, reason| NewCondition::new(types::AVAILABLE, status, reason);
     let Some(ready) = get(machine, types::READY) else {

@@ -1,7 +1,7 @@
-//! Whether a Machine is what its MachineDeployment wants now.
+//! Whether a Machine matches its MachineDeployment.
 //!
-//! Compared are the templates of MachineSet and MachineDeployment, not the Machine: those are what decides about a
-//! rollout, and the condition is to say the same. Control plane providers say it of their own Machines.
+//! Compares the templates of MachineSet and MachineDeployment, not the Machine: a rollout is decided by the templates,
+//! and the condition must agree with it. Control plane providers set the condition of their own Machines.
 
 use capstan_api::conditions::{ConditionStatus, NewCondition, get, reasons};
 use capstan_api::core::{Machine, MachineDeployment, MachineSet};
@@ -45,7 +45,7 @@ pub(super) fn up_to_date(
     NewCondition::new(types::UP_TO_DATE, ConditionStatus::True, reasons::UP_TO_DATE)
 }
 
-/// Somebody asked for new Machines after this MachineSet was made.
+/// A rollout was requested (`rollout.after`) after this MachineSet was created.
 fn is_restarted(set: &MachineSet, deployment: &MachineDeployment, now: Timestamp) -> bool {
     let after = deployment.spec.rollout.as_ref().and_then(|rollout| rollout.after.as_ref());
     let created = set.creation_timestamp();

@@ -20,7 +20,7 @@ fn every_wait_for_a_node_is_reported() {
     };
     let with_node = || machine(&json!({}), &json!({"nodeRef": {"name": "node"}}));
     let deleting = |status: &Value| machine(&json!({"deletionTimestamp": "2025-01-01T00:00:00Z"}), status);
-    let unsettled = Health::default();
+    let never_reached = Health::default();
     let fine = Health { last_success: Some(NOW), failures: 0, failing: None };
     let mut unprovisioned = cluster(false);
     unprovisioned.status = None;
@@ -47,7 +47,7 @@ fn every_wait_for_a_node_is_reported() {
             plain(),
             cluster(true),
             NodeReading::NotLooked,
-            unsettled,
+            never_reached,
             "Unknown",
             "ConnectionDown",
             "Remote connection not established yet",

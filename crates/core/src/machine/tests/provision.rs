@@ -110,7 +110,7 @@ fn only_a_machine_that_stands_alone_is_adopted() {
         (json!({"labels": {"cluster.x-k8s.io/control-plane": ""}}), true),
     ] {
         let mut machine = machine(&metadata, &json!({}));
-        ownership::settle(&mut machine, &cluster(false));
+        ownership::set_owner_and_label(&mut machine, &cluster(false));
         let has_owner = machine.owner_references().iter().any(|owner| owner.kind == "Cluster");
         assert_eq!(has_owner, adopted, "{metadata}");
         assert_eq!(machine.labels()["cluster.x-k8s.io/cluster-name"], "c");

@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn adopted_sets_are_told_apart() {
+    fn adopted_sets_are_distinguished() {
         let deployment = deployment(&json!({}));
         let unique = |name: &str| {
             let set = crate::machineset::fixtures::machine_set(name, 1, &json!({}));

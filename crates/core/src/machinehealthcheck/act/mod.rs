@@ -17,19 +17,19 @@ use crate::names::machine::types as machine_types;
 
 impl MachineHealthCheckReconciler {
     /// Writes an event if remediation has just been forbidden.
-    pub(super) async fn tell_restricted(
+    pub(super) async fn publish_restricted(
         &self,
         check: &MachineHealthCheck,
         judgement: &Judgement,
         is_news: bool,
     ) {
         if let (Allowed::No(why), true) = (&judgement.allowed, is_news) {
-            self.core.tell(check, Tone::Warning, events::RESTRICTED, why).await;
+            self.core.publish_event(check, Tone::Warning, events::RESTRICTED, why).await;
         }
     }
 
     /// Writes onto a Machine what was found, and asks for a remedy if that is allowed.
-    pub(super) async fn tell(
+    pub(super) async fn mark(
         &self,
         cluster: &Cluster,
         check: &MachineHealthCheck,
@@ -59,7 +59,7 @@ impl MachineHealthCheckReconciler {
         let was_told =
             get(before, succeeded).is_some_and(|condition| condition.status == ConditionStatus::False);
         if let (Health::Unhealthy { message, .. }, false) = (&target.health, was_told) {
-            self.core.tell(&machine, Tone::Warning, events::UNHEALTHY, message).await;
+            self.core.publish_event(&machine, Tone::Warning, events::UNHEALTHY, message).await;
         }
         remedy
     }

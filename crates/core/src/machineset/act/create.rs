@@ -51,7 +51,7 @@ impl MachineSetReconciler {
             several => Some(format!("created Machines {}", several.join(", "))),
         };
         if let Some(message) = machines {
-            self.core.tell(set, Tone::Normal, events::CREATED, &message).await;
+            self.core.publish_event(set, Tone::Normal, events::CREATED, &message).await;
         }
         (made, result)
     }
@@ -72,7 +72,7 @@ impl MachineSetReconciler {
         };
         if let Err(error) = &created {
             let message = format!("cannot create Machine {name}: {}", chain(error));
-            self.core.tell(set, Tone::Warning, events::NOT_CREATED, &message).await;
+            self.core.publish_event(set, Tone::Warning, events::NOT_CREATED, &message).await;
             let namespace = set.namespace().unwrap_or_default();
             // Without a response the Machine may have been made, and needs its clones. If it was not, they are cleaned up
             // by a live read, like those that a process leaves behind.

@@ -160,7 +160,7 @@ impl MachineSetReconciler {
             destroy::delete(&api, &machine.metadata, grounds).await?;
             machine.metadata.deletion_timestamp = Some(Time(self.core.now()));
             let message = format!("deleted Machine {}: {grounds}", machine.name_any());
-            self.core.tell(set, Tone::Normal, events::DELETED, &message).await;
+            self.core.publish_event(set, Tone::Normal, events::DELETED, &message).await;
         }
         Ok(())
     }

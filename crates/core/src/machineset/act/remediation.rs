@@ -30,10 +30,10 @@ impl MachineSetReconciler {
             Error::user(format!("MachineDeployment {name} spec.remediation.maxInFlight"), problem.to_string())
         })?;
         for name in &decision.recovered {
-            self.tell(machines, name, None).await?;
+            self.write_owner_remediated(machines, name, None).await?;
         }
         for (name, condition) in &decision.waiting {
-            self.tell(machines, name, Some(condition)).await?;
+            self.write_owner_remediated(machines, name, Some(condition)).await?;
         }
         if decision.now.is_empty() {
             return Ok(Next::Changed);
@@ -47,7 +47,7 @@ impl MachineSetReconciler {
         // The condition first: a Machine that is deleted could not get it afterwards.
         for name in &decision.now {
             if !failures.is_empty() {
-                self.tell(machines, name, Some(&condition)).await?;
+                self.write_owner_remediated(machines, name, Some(&condition)).await?;
                 continue;
             }
             let confirmed = match check_spare(machines, name, templates) {
@@ -56,11 +56,12 @@ impl MachineSetReconciler {
             };
             match confirmed {
                 Ok(grounds) => {
-                    self.tell(machines, name, Some(&condition)).await?;
+                    self.write_owner_remediated(machines, name, Some(&condition)).await?;
                     self.delete(set, machines, std::slice::from_ref(name), &grounds).await?;
                 }
                 Err(why) => {
-                    self.tell(machines, name, Some(&remediation::unconfirmed(&why))).await?;
+                    self.write_owner_remediated(machines, name, Some(&remediation::unconfirmed(&why)))
+                        .await?;
                     next = Next::After(preflight::RETRY);
                 }
             }
@@ -92,7 +93,7 @@ impl MachineSetReconciler {
     }
 
     /// Sets `OwnerRemediated` of a Machine, or takes it away.
-    async fn tell(
+    async fn write_owner_remediated(
         &self,
         machines: &mut [Machine],
         name: &str,

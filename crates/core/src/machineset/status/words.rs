@@ -2,26 +2,17 @@
 
 use capstan_api::conditions::{ConditionStatus, get, types as shared};
 use capstan_api::core::Machine;
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt as _;
 
 use super::super::decide::machine::is_unhealthy;
 use crate::names::machine::reasons;
+use crate::slow_deletion::{LONG_DELETION, LONG_DRAIN, delay};
 use capstan_controller::text::listed;
 
 /// Names in a message; further ones are counted.
 const MOST_NAMES: usize = 3;
-const LONG_DELETION: SignedDuration = SignedDuration::from_mins(15);
-const LONG_DRAIN: SignedDuration = SignedDuration::from_mins(5);
-
-/// What in the message of a drain explains why it takes so long.
-const DELAYS: [(&str, &str); 4] = [
-    ("cannot evict pod as it would violate the pod's disruption budget.", "PodDisruptionBudgets"),
-    ("deletionTimestamp set, but still not removed from the Node", "Pods not terminating"),
-    ("failed to evict Pod", "Pod eviction errors"),
-    ("waiting for completion", "Pods not completed yet"),
-];
 
 /// Says which Machines have been on their way out for too long, and why; empty if none has.
 pub(crate) fn stale_machines(machines: &[Machine], now: Timestamp) -> String {
@@ -44,16 +35,7 @@ pub(crate) fn stale_machines(machines: &[Machine], now: Timestamp) -> String {
         })
         .map(|condition| condition.message.as_str())
         .collect();
-    let delays: Vec<&str> = DELAYS
-        .iter()
-        .filter(|(sign, _)| messages.iter().any(|message| message.contains(sign)))
-        .map(|(_, delay)| *delay)
-        .collect();
-    let mut text = format!("{subject} in deletion since more than 15m");
-    if !delays.is_empty() {
-        text.push_str(&format!(", delay likely due to {}", delays.join(", ")));
-    }
-    text
+    format!("{subject} in deletion since more than 15m{}", delay(&messages).unwrap_or_default())
 }
 
 /// Names the unhealthy Machines for which no remediation is requested; empty if there are none.

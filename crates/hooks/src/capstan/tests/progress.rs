@@ -139,7 +139,7 @@ fn an_update_is_done_when_the_machine_says_so_of_this_very_plan() {
 /// Objects of an earlier version, and of a cluster that was moved, have no plan in their status until the planner has
 /// reconciled them.
 #[test]
-fn an_update_whose_plan_is_not_told_yet_is_under_way() {
+fn an_update_without_a_plan_in_the_status_is_in_progress() {
     let objects = desired(NEW, &json!({}));
     let (plan, waits) = (plan(2), "waits for the control plane provider to say which plan the machine has");
     let applied = json!({"plan": named(plan), "phase": "Applied", "applied": named(plan)});
@@ -166,7 +166,7 @@ fn an_update_whose_plan_is_not_told_yet_is_under_way() {
 }
 
 #[test]
-fn a_failure_tells_the_last_lines() {
+fn a_failure_has_the_last_lines() {
     let objects = desired(NEW, &json!({}));
     let plan = plan(3);
     let lines: Vec<String> = (0..20).map(|number| format!("line {number}")).collect();
@@ -202,7 +202,7 @@ fn core_may_ask_from_what_it_read_a_while_ago() {
 }
 
 #[test]
-fn what_cannot_be_told_is_a_failure() {
+fn an_unreadable_state_is_a_failure() {
     let mut foreign = desired(NEW, &json!({}));
     foreign.bootstrap_config.as_mut().expect("a config")["kind"] = json!("KubeadmConfig");
     let objects = desired(NEW, &json!({}));

@@ -1,7 +1,7 @@
-//! A free port of this machine for a cluster whose hosts are all simulated on it.
+//! A free local port for a cluster whose hosts are all simulated.
 //!
-//! Nothing holds the port until the cluster's API server binds it. So it is taken from below the range the kernel
-//! gives to clients, and never one that another HostCluster was promised.
+//! No process holds the port until the API server of the cluster binds it. So the port is below the range of ports that
+//! the kernel assigns to clients, and is not promised to another HostCluster.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, TcpListener};
@@ -9,9 +9,8 @@ use std::net::{IpAddr, Ipv4Addr, TcpListener};
 const FIRST: u16 = 20_000;
 const COUNT: u16 = 10_000;
 
-/// A port of the address `host` on which no process listens and that no cluster has; of every address of this machine, if it
-/// is a name. Where the search begins depends on `seed`, so that
-/// clusters do not crowd.
+/// A port of the address `host` that no process listens on and that no cluster has; of all local addresses, if `host`
+/// is a name. The search starts at a port that depends on `seed`, so that clusters do not compete for the same ports.
 pub(super) fn find(host: &str, promised: &BTreeSet<i32>, seed: u64) -> Option<u16> {
     let address: IpAddr = host.parse().unwrap_or(Ipv4Addr::UNSPECIFIED.into());
     let start = u16::try_from(seed % u64::from(COUNT)).unwrap_or_default();

@@ -1,7 +1,7 @@
-//! Which failure domains there are, and in which of them a control plane machine can be placed. Pure.
+//! Failure domains of the hosts, and whether a control plane machine can be placed in each. Pure.
 //!
-//! What is not known (a template that cannot be read, a host that was never asked) is never taken for "none": the
-//! domain keeps what status said of it before.
+//! Unknown state (a template that cannot be read, a host that was never checked) is not taken for "none": the domain
+//! keeps its last known status.
 
 use capstan_api::core::FailureDomain;
 use capstan_api::infrastructure::{CLAIMABLE_HOSTS, Host};
@@ -12,12 +12,12 @@ use crate::host::is_reachability_known;
 use crate::hostmachine::Obstacle;
 use crate::selector::HostSelectors;
 
-/// More free hosts of a domain are not counted: otherwise every HostCluster of a large namespace would be written for every
-/// host that is claimed.
+/// Free hosts of a domain beyond this number are not counted. Otherwise every claim of a host would cause a write of
+/// every HostCluster in a large namespace.
 const MOST_COUNTED: usize = 5;
-/// The schema allows a hundred of them.
+/// Limit of the schema.
 const MOST_DOMAINS: usize = 100;
-/// Where a user finds the selector of the control plane's machines.
+/// The field with the selector of the control plane's machines, for messages.
 const TEMPLATE_FIELD: &str = "spec.template.spec.hostSelector of the control plane's HostMachineTemplate";
 
 /// Hosts that control plane machines may claim, besides the selector of the HostCluster.
@@ -47,8 +47,8 @@ pub struct Domains {
     pub unknown: Option<String>,
 }
 
-/// The failure domains of `hosts`, which all match the selector of the HostCluster of Cluster `cluster`. `before` is what
-/// status said until now.
+/// The failure domains of `hosts`, which all match the selector of the HostCluster of Cluster `cluster`. `before` is
+/// the current status.
 pub(super) fn failure_domains(
     cluster: &str,
     control_plane: &ControlPlane,
@@ -89,7 +89,7 @@ pub(super) fn failure_domains(
     Domains { list: list.collect(), unknown: selectors.as_ref().err().cloned() }
 }
 
-/// A domain, when it is known which of its hosts control plane machines may claim.
+/// A domain, if it is known which of its hosts control plane machines may claim.
 fn count(
     name: &str,
     hosts: &[&Host],
@@ -106,7 +106,7 @@ fn count(
     domain
 }
 
-/// Only its reachability, which is not known yet, keeps the host from being claimed.
+/// Whether only its unknown reachability keeps the host from being claimed.
 fn is_unknown(host: &Host) -> bool {
     Obstacle::of(host) == Some(Obstacle::Unreachable) && !is_reachability_known(host)
 }

@@ -10,7 +10,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::ResourceExt as _;
 
 use super::{anywhere, over_ssh, shared, simulated};
-use crate::hostcluster::{ControlPlane, ControlPlaneHosts, Domains, Observed, decide, tell};
+use crate::hostcluster::{ControlPlane, ControlPlaneHosts, Domains, Observed, decide, write_status};
 
 const NOW: Timestamp = Timestamp::UNIX_EPOCH;
 
@@ -175,12 +175,12 @@ fn what_cannot_be_read_keeps_what_was_said_before() {
         decide(&Observed { cluster: &cluster, host_cluster, hosts: &shared(&hosts), control_plane })
     };
     let unknown = decision(&host_cluster, &unreadable);
-    tell(&mut host_cluster, &unknown, NOW);
+    write_status(&mut host_cluster, &unknown, NOW);
     let condition = get(&host_cluster, "FailureDomainsKnown").expect("the condition");
     assert_eq!(condition.status, ConditionStatus::Unknown);
     assert!(condition.message.contains("HostMachineTemplate default/t does not exist"), "{condition:?}");
     let known = decision(&host_cluster, &anywhere());
-    tell(&mut host_cluster, &known, NOW);
+    write_status(&mut host_cluster, &known, NOW);
     assert!(capstan_api::conditions::is_true(&host_cluster, "FailureDomainsKnown"));
 }
 

@@ -1,9 +1,9 @@
-//! Which host a machine takes. Pure.
+//! The host that a machine claims. Pure.
 //!
-//! A claim is a value that is in two places: `spec.claimID` of the HostMachine and `spec.claim.id` of the Host. The
-//! HostMachine's `spec.hostName`, set once, says which host counts, so that two managers that claim for the same
-//! machine at the same moment cannot both be right: whoever writes `hostName` second finds it taken and gives its
-//! host back. Nothing is done to a host before its name stands there.
+//! A claim is an ID in two objects: `spec.claimID` of the HostMachine and `spec.claim.id` of the Host. The
+//! HostMachine's `spec.hostName` is set once and names the host that counts. If two managers claim hosts for the same
+//! machine at the same time, the one that writes `hostName` second fails and releases its host. A host is not changed
+//! before its name is written.
 
 use capstan_api::conditions::{get, is_false, types};
 use capstan_api::infrastructure::Host;
@@ -15,8 +15,8 @@ use std::sync::Arc;
 use crate::host::{is_reachable, is_usable};
 use crate::selector::HostSelectors;
 
-/// Hosts that a message lists one by one.
-const MOST_TOLD: usize = 3;
+/// Number of hosts that a message lists.
+const MOST_LISTED: usize = 3;
 
 /// Requirements of a machine for its host.
 pub struct Wanted<'a> {
@@ -101,15 +101,15 @@ pub fn choose<'h>(wanted: &Wanted<'_>, hosts: &'h [Arc<Host>]) -> Result<&'h Hos
         .ok_or_else(|| why_none(wanted, hosts.len(), &matching))
 }
 
-/// Every machine has an order of its own, so that machines that choose at the same time seldom choose the same
-/// host.
+/// The order in which a machine prefers hosts. It differs for each machine, so that machines that are placed at the
+/// same time seldom choose the same host.
 fn rank(claim_id: &str, host: &str) -> u64 {
     let mut hasher = DefaultHasher::new();
     (claim_id, host).hash(&mut hasher);
     hasher.finish()
 }
 
-/// What is wrong with a host, in its own words, where it says something.
+/// The message of a host about its problem, if it has one.
 pub(in crate::hostmachine) fn complaint(host: &Host) -> Option<String> {
     let condition = match Obstacle::of(host)? {
         Obstacle::Quarantined | Obstacle::Unreachable | Obstacle::Unusable => get(host, types::READY)?,
@@ -146,7 +146,7 @@ fn why_none(wanted: &Wanted<'_>, all: usize, matching: &[&Host]) -> String {
             format!("{fits} but are not free: {}", list.join(", "))
         }
     };
-    for complaint in matching.iter().filter_map(|host| complaint(host)).take(MOST_TOLD) {
+    for complaint in matching.iter().filter_map(|host| complaint(host)).take(MOST_LISTED) {
         text.push('\n');
         text.push_str(&complaint);
     }

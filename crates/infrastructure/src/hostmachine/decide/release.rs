@@ -1,4 +1,4 @@
-//! Giving a host back: cleaned and verified, or put into quarantine with the reason. Pure.
+//! Releases a host: reset and verified, or quarantined with the reason. Pure.
 
 use capstan_api::infrastructure::{Host, HostMachine, HostQuarantine};
 use capstan_api::wait::{Wait, causes};
@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use crate::driver::{DriverError, ResetState};
 
-/// Items of the rest that a message lists.
+/// Number of leftovers that a message lists.
 const MOST_LEFT: usize = 20;
 
 /// What to do with a host during a release.
@@ -22,14 +22,14 @@ pub enum Release {
     Write(Value),
 }
 
-/// The hosts that carry the machine's claim: all of them are given back.
+/// The hosts that carry the machine's claim. All of them are released.
 pub(in crate::hostmachine) fn claimed<'h>(machine: &HostMachine, hosts: &'h [Arc<Host>]) -> Vec<&'h Host> {
     let Some(id) = &machine.spec.claim_id else { return Vec::new() };
     let has_claim = |host: &&Host| host.spec.claim.as_ref().is_some_and(|claim| claim.id == *id);
     hosts.iter().map(AsRef::as_ref).filter(has_claim).collect()
 }
 
-/// What becomes of a host, by what its driver says. `since` is when the deletion of the machine began.
+/// The next step of a release, from the response of the driver. `since` is when the deletion of the machine began.
 pub(in crate::hostmachine) fn decide(
     host: &Host,
     state: &Result<ResetState, DriverError>,

@@ -160,7 +160,7 @@ fn it_says_why_there_is_no_host() {
     };
     let seen =
         crate::host::Observed { found: Ok(reached), holder: crate::host::Holder::Present, agent: None };
-    crate::host::tell(&mut full, &seen, Timestamp::UNIX_EPOCH);
+    crate::host::write_status(&mut full, &seen, Timestamp::UNIX_EPOCH);
     let mut going = host("g");
     going.metadata.deletion_timestamp = Some(Time(Timestamp::UNIX_EPOCH));
     let taken = |name: &str| claimed(host(name), &format!("of-{name}"));

@@ -54,7 +54,7 @@ impl World {
     }
 
     /// One read or one write of a manager.
-    fn turn(&mut self, index: usize, memory: &mut Memory) {
+    fn step(&mut self, index: usize, memory: &mut Memory) {
         match std::mem::take(memory) {
             Memory::Nothing => *memory = Memory::Machine(Box::new(self.machines[index].clone())),
             Memory::Machine(machine) => *memory = Memory::Both(machine, self.hosts.clone()),
@@ -158,12 +158,12 @@ proptest! {
             if dies {
                 memory[index][manager] = Memory::Nothing;
             }
-            world.turn(index, &mut memory[index][manager]);
+            world.step(index, &mut memory[index][manager]);
             world.check();
         }
         // Then one manager goes on, in peace: everybody gets a host, and what was taken twice is given back.
         for index in (0..machines).cycle().take(machines * 60) {
-            world.turn(index, &mut memory[index][0]);
+            world.step(index, &mut memory[index][0]);
         }
         world.check();
         prop_assert_eq!(world.started.len(), machines);

@@ -1,4 +1,4 @@
-//! Makes, starts and removes the machines of a pool, as far as that is possible now.
+//! Creates, starts and deletes the machines of a pool, as far as that is possible now.
 
 use capstan_api::infrastructure::{Host, HostPool};
 use capstan_api::wait::{Cause, Wait, causes};
@@ -13,8 +13,8 @@ use crate::hostpool::decide::machines::{PUBLIC_KEY, Progress, access, fill_in, k
 use crate::hostpool::observe;
 use crate::provisioner::MachineState;
 
-/// Sees that the machines of the plan are there, and leaves in it what can be done now: a Host is made once its
-/// machine can be reached.
+/// Ensures the machines of the plan, and reduces the plan to what can be done now: a Host is created once its machine
+/// can be reached.
 pub(in crate::hostpool) async fn ensure(
     infrastructure: &Infrastructure,
     pool: &HostPool,

@@ -1,4 +1,4 @@
-//! Pools that make their machines: which there should be, and what is said meanwhile. Pure.
+//! Machines of pools that create them: the desired ones, and their progress. Pure.
 
 use capstan_api::infrastructure::{Host, HostPool, NspawnHosts, SshAccess};
 use capstan_api::wait::Wait;
@@ -11,7 +11,7 @@ use crate::provisioner::{LocalMachine, PoolOfMachines};
 /// Key of the public key in the Secret with the SSH key pair of a pool.
 pub const PUBLIC_KEY: &str = "ssh-publickey";
 
-/// What makes the machines of a pool must know, if the pool makes them.
+/// The settings for the provisioner, if the pool creates machines.
 pub(crate) fn of_pool(pool: &HostPool) -> Option<(PoolOfMachines, &NspawnHosts)> {
     let nspawn = pool.spec.nspawn.as_ref()?;
     let machines = PoolOfMachines {
@@ -23,7 +23,7 @@ pub(crate) fn of_pool(pool: &HostPool) -> Option<(PoolOfMachines, &NspawnHosts)>
     Some((machines, nspawn))
 }
 
-/// How a machine is reached that is up.
+/// The SSH access of a machine that is up.
 pub(in crate::hostpool) fn access(nspawn: &NspawnHosts, machine: &LocalMachine) -> SshAccess {
     SshAccess {
         address: machine.address.clone(),
@@ -36,8 +36,8 @@ pub(in crate::hostpool) fn access(nspawn: &NspawnHosts, machine: &LocalMachine) 
     }
 }
 
-/// Machines that nobody has a use for: neither a Host nor the plan speaks of them. They were being made when the pool
-/// became smaller, or their Hosts have gone without them.
+/// Machines without a Host that the plan does not contain either. The pool became smaller while they were created, or
+/// their Hosts were deleted.
 pub(in crate::hostpool) fn orphans(machines: &[String], ours: &[&Host], plan: &Plan) -> Vec<String> {
     let known: BTreeSet<String> = ours
         .iter()
@@ -47,7 +47,7 @@ pub(in crate::hostpool) fn orphans(machines: &[String], ours: &[&Host], plan: &P
     machines.iter().filter(|name| !known.contains(*name)).cloned().collect()
 }
 
-/// The hosts of a pool that stay: neither being deleted, nor to be deleted by the plan.
+/// The hosts of a pool that are kept: neither being deleted, nor deleted by the plan.
 pub(in crate::hostpool) fn kept<'h>(ours: &[&'h Host], plan: &Plan) -> Vec<&'h Host> {
     let goes = |host: &Host| {
         host.metadata.deletion_timestamp.is_some()
@@ -56,7 +56,7 @@ pub(in crate::hostpool) fn kept<'h>(ours: &[&'h Host], plan: &Plan) -> Vec<&'h H
     ours.iter().copied().filter(|host| !goes(host)).collect()
 }
 
-/// Puts into the plan how the machines are reached that are up. A Host whose machine is not waits.
+/// Sets the SSH access of the machines that are up in the plan. A Host whose machine is not up waits.
 pub(in crate::hostpool) fn fill_in(plan: &mut Plan, kept: &[&Host], up: &BTreeMap<String, SshAccess>) {
     plan.create.retain_mut(|host| {
         host.spec.ssh = up.get(&host.name_any()).cloned();
@@ -77,14 +77,14 @@ pub(in crate::hostpool) fn fill_in(plan: &mut Plan, kept: &[&Host], up: &BTreeMa
     }
 }
 
-/// How far the machines of a pool are.
+/// The progress of the machines of a pool.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in crate::hostpool) struct Progress {
-    /// They boot.
+    /// Machines that boot.
     pub(in crate::hostpool) starting: Vec<String>,
-    /// They cannot be made, started or taken away, and why.
+    /// Machines that cannot be created, started or deleted, with the cause.
     pub(in crate::hostpool) failed: Vec<String>,
-    /// What keeps any machine from being made.
+    /// The wait that keeps the pool from creating machines, if any.
     pub(in crate::hostpool) refused: Option<Wait>,
 }
 

@@ -185,7 +185,7 @@ async fn work_that_died_between_steps_is_finished() {
 }
 
 #[tokio::test]
-async fn users_and_time_servers_are_told_to_the_system() {
+async fn users_and_time_servers_are_configured_in_the_system() {
     let world = World::new();
     let log = format!("{}/log", world.root());
     for program in ["useradd", "usermod"] {

@@ -1,7 +1,7 @@
-//! Labels and annotations that a Node carries because its Machine does.
+//! Labels and annotations that a Machine propagates to its Node.
 //!
-//! Of a Node's labels only some are the Machine's to say. Which ones it did say is kept in an annotation on the Node,
-//! so that they can be taken away again.
+//! A Machine manages only some labels of its Node. An annotation on the Node lists the managed ones, so that they can
+//! be removed later.
 
 use capstan_api::core::Machine;
 use capstan_api::meta::labels::INTERRUPTIBLE;
@@ -22,16 +22,17 @@ const LABELS_FROM_MACHINE: &str = "cluster.x-k8s.io/labels-from-machine";
 const ANNOTATIONS_FROM_MACHINE: &str = "cluster.x-k8s.io/annotations-from-machine";
 pub(super) const TAINTS_FROM_MACHINE: &str = "cluster.x-k8s.io/taints-from-machine";
 
-/// Say which Machine a Node is. Every Node has them, so they are not listed among those that came from the Machine.
+/// Labels and annotations that identify the Machine of a Node. Every Node has them, so the annotation does not list
+/// them.
 const IDENTITY: [&str; 5] = [CLUSTER_NAME, CLUSTER_NAMESPACE, MACHINE, OWNER_KIND, OWNER_NAME];
 
-/// Ours to say on any Node.
+/// Labels in this domain are managed on every Node.
 const MANAGED_DOMAIN: &str = "node.cluster.x-k8s.io";
-/// A kubelet may not set these itself.
+/// Labels in this domain cannot be set by a kubelet itself.
 const RESTRICTED_DOMAIN: &str = "node-restriction.kubernetes.io";
 const ROLE_DOMAIN: &str = "node-role.kubernetes.io";
 
-/// Changes of a map: a new value, or none to take the key away.
+/// Changes of a map: the new value, or `None` to remove the key.
 pub(super) type Changes = BTreeMap<String, Option<String>>;
 
 pub(super) struct Labels {
@@ -85,7 +86,7 @@ pub(super) fn annotations(
     changes(node.annotations(), &wanted, before)
 }
 
-/// What differs, and what `before` lists and nobody wants any more.
+/// The differences to the desired map, with the removal of keys that `before` lists and that are not desired.
 fn changes<'a>(
     present: &BTreeMap<String, String>,
     wanted: &BTreeMap<String, String>,

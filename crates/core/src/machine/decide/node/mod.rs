@@ -1,4 +1,5 @@
-//! The Node of a Machine: what the Machine takes over from it, and what it carries because of the Machine. Pure.
+//! The Node of a Machine: the fields that the Machine copies from it, and those that the Machine propagates to it.
+//! Pure.
 
 mod metadata;
 mod taints;

@@ -1,4 +1,4 @@
-//! Taints that a Node carries because of its Machine.
+//! Taints that a Machine propagates to its Node.
 
 use capstan_api::core::{Machine, MachineTaint, TaintEffect, TaintPropagation};
 use k8s_openapi::api::core::v1::{Node, Taint};
@@ -6,15 +6,15 @@ use kube::ResourceExt as _;
 
 use super::metadata::TAINTS_FROM_MACHINE;
 
-/// Put on a worker by its bootstrap provider, so that no pod comes before the labels do.
+/// Set on a worker by its bootstrap provider, so that no pod is scheduled before the labels are set.
 const UNINITIALIZED: (&str, &str) = ("node.cluster.x-k8s.io/uninitialized", "NoSchedule");
-/// The Node will be replaced: better not go there.
+/// The Node will be replaced, so pods should prefer other Nodes.
 const OUTDATED: (&str, &str) = ("node.cluster.x-k8s.io/outdated-revision", "PreferNoSchedule");
 
 pub(super) struct Taints {
-    /// All taints the Node should have, if they differ from those it has.
+    /// All desired taints of the Node, if they differ from the current ones.
     pub(super) changed: Option<Vec<Taint>>,
-    /// Those that are kept on the Node, as `key:effect`, for the annotation that remembers them.
+    /// The taints that come from the Machine, as `key:effect`, for the annotation that records them.
     pub(super) from_machine: String,
 }
 

@@ -121,7 +121,7 @@ fn a_pause_scales_and_rolls_nothing_out() {
 }
 
 #[test]
-fn in_place_both_sides_are_told_and_machines_are_counted() {
+fn in_place_both_sets_are_informed_and_machines_are_counted() {
     let sets = stored(decided(&json!({}), &[], &[], AlwaysReplace));
     let version = json!({"spec": {"template": {"spec": {"version": "v1.35.0"}}}});
     let decision = decided(&version, &sets, &[], AlwaysInPlace);

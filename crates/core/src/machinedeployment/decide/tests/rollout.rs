@@ -26,11 +26,11 @@ impl Sim {
     fn new(name: String, age: i64, machines: Vec<Machine>) -> Self {
         let spec = count(machines.len());
         let mut sim = Self { name, age, spec, movable: false, machines, reported: (0, 0) };
-        sim.tell();
+        sim.report();
         sim
     }
 
-    fn tell(&mut self) {
+    fn report(&mut self) {
         self.reported = (count(self.machines.len()), self.available());
     }
 
@@ -68,7 +68,7 @@ enum Event {
     Plan,
     Reconcile(usize),
     BecomeAvailable(usize),
-    Tell(usize),
+    Report(usize),
 }
 
 impl World {
@@ -99,7 +99,7 @@ impl World {
         match event {
             Event::Plan => self.plan(),
             Event::Reconcile(index) => self.reconcile(index % number),
-            Event::Tell(index) => self.sets[index % number].tell(),
+            Event::Report(index) => self.sets[index % number].report(),
             Event::BecomeAvailable(index) => {
                 if let Some(machine) = self.sets[index % number].machines.iter_mut().find(|m| !m.available) {
                     machine.available = true;
@@ -136,7 +136,7 @@ impl World {
             let position = sim.machines.iter().position(|machine| !machine.unacknowledged);
             moved.push(sim.machines.remove(position.expect("counted above")));
         }
-        sim.tell();
+        sim.report();
         if move_away {
             let arrived = moved.into_iter().map(|machine| Machine {
                 available: false,
@@ -163,7 +163,7 @@ impl World {
             for index in 0..self.sets.len() {
                 self.reconcile(index);
                 self.happen(Event::BecomeAvailable(index));
-                self.sets[index].tell();
+                self.sets[index].report();
             }
         }
         false
@@ -175,7 +175,7 @@ fn event() -> impl Strategy<Value = Event> {
         Just(Event::Plan),
         any::<usize>().prop_map(Event::Reconcile),
         any::<usize>().prop_map(Event::BecomeAvailable),
-        any::<usize>().prop_map(Event::Tell),
+        any::<usize>().prop_map(Event::Report),
     ]
 }
 
