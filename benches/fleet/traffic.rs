@@ -92,7 +92,11 @@ impl Log {
     }
 
     /// Waits until no controller has written for as long as `idle_period`, at most for `deadline`.
-    pub(crate) async fn wait_until_idle(&mut self, idle_period: Duration, deadline: Duration) -> Result<Rest> {
+    pub(crate) async fn wait_until_idle(
+        &mut self,
+        idle_period: Duration,
+        deadline: Duration,
+    ) -> Result<Rest> {
         let started = Instant::now();
         let (mut last_write, mut printed_at) = (started, started);
         let mut rest = Rest::default();

@@ -3,7 +3,8 @@
 #![cfg(test)]
 
 use capstan_apiserver_merge::{
-    Applied, ApplyError, Element, FieldSet, Shape, Write, apply, merge_patch, keep_unchanged_times, track_update,
+    Applied, ApplyError, Element, FieldSet, Shape, Write, apply, keep_unchanged_times, merge_patch,
+    track_update,
 };
 use proptest::collection::{btree_map, vec};
 use proptest::option::of;

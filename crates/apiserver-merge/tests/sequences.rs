@@ -4,7 +4,7 @@
 #![cfg(test)]
 
 use capstan_apiserver_merge::{
-    Applied, ApplyError, Shape, Write, apply, json_patch, merge_patch, keep_unchanged_times, track_update,
+    Applied, ApplyError, Shape, Write, apply, json_patch, keep_unchanged_times, merge_patch, track_update,
 };
 use capstan_apiserver_schema::Structural;
 use serde::Deserialize;

@@ -155,7 +155,10 @@ async fn is_separate(world: &World) -> Result<()> {
         if is_server(machine) {
             ensure!(config["token"] == format!("K10{ca}::server:{server}"), "{name} has another token");
             ensure!(config["agent-token"] == agent.as_str(), "{name} does not know the token of workers");
-            ensure!(Scene::contains(&plan, &server) && Scene::contains(&plan, &agent), "{name} is not searched");
+            ensure!(
+                Scene::contains(&plan, &server) && Scene::contains(&plan, &agent),
+                "{name} is not searched"
+            );
             continue;
         }
         ensure!(config["token"] == format!("K10{ca}::node:{agent}"), "{name} has another token");

@@ -207,7 +207,8 @@ async fn a_way_through_a_folder_that_was_killed_goes_on() {
     assert_eq!(contents(&a.all().await), before);
     for _ in 0..200 {
         let crash_point = CrashPoint::new(1, true);
-        match from_folder(&MoveEndpoint::target(b.crashing_client(&crash_point)), folder.path(), &report).await
+        match from_folder(&MoveEndpoint::target(b.crashing_client(&crash_point)), folder.path(), &report)
+            .await
         {
             Ok(()) => break,
             Err(Error::Request { .. }) => deaths += 1,

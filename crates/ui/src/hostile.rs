@@ -13,10 +13,10 @@ use tower::ServiceExt as _;
 
 use crate::action::{Action, Target};
 use crate::model::{
-    Age, ClusterPage, ClusterRow, Condition, ConditionList, Count, Domain, EarlierPlan, Event, Fact, Fleet, HandOff,
-    HostCell, HostPage, HostRow, Hosts, LedgerLine, LedgerView, MachineChange, MachinePage, Offer, Paging,
-    PlanProgress, PlanStep, Preview, PreviewField, PreviewMachine, PreviewObject, Probe, Revision, Rollout,
-    RolloutMachineRow, Tone, TreeLine, Waiting,
+    Age, ClusterPage, ClusterRow, Condition, ConditionList, Count, Domain, EarlierPlan, Event, Fact, Fleet,
+    HandOff, HostCell, HostPage, HostRow, Hosts, LedgerLine, LedgerView, MachineChange, MachinePage, Offer,
+    Paging, PlanProgress, PlanStep, Preview, PreviewField, PreviewMachine, PreviewObject, Probe, Revision,
+    Rollout, RolloutMachineRow, Tone, TreeLine, Waiting,
 };
 use crate::render::Renderer;
 use crate::server::{Options, Shared, router};
@@ -168,8 +168,13 @@ impl Source for Hostile {
         let host = TreeLine { machine: None, host: Some(text()), ..line.clone() };
         let revision =
             Revision { number: 1, set: text(), version: text(), created: age(), replicas: 1, current: true };
-        let turn =
-            RolloutMachineRow { machine: text(), turn: text(), doing: text(), since: age(), tone: Tone::Waiting };
+        let turn = RolloutMachineRow {
+            machine: text(),
+            turn: text(),
+            doing: text(),
+            since: age(),
+            tone: Tone::Waiting,
+        };
         let change = MachineChange {
             machine: text(),
             change: text(),

@@ -254,7 +254,12 @@ impl Mutating<'_> {
     }
 
     /// An object after a mutation, in the version of the request, with defaults.
-    async fn converted_and_defaulted(&self, view: &View, patch: &Patch, changed: Value) -> Result<Value, Failed> {
+    async fn converted_and_defaulted(
+        &self,
+        view: &View,
+        patch: &Patch,
+        changed: Value,
+    ) -> Result<Value, Failed> {
         let call = self.call;
         if let Side::Scale = call.side {
             return scale::set(call, &self.object, &changed).map_err(Failed::Status);

@@ -178,7 +178,12 @@ impl Bootstrap {
 
     /// Sets the conditions of the Machine that depend on its agent: contact, ability to work, drift and probes, as far
     /// as they are known.
-    async fn write_agent_conditions(&self, config: &CapstanConfig, seen: &Seen, now: Timestamp) -> Result<()> {
+    async fn write_agent_conditions(
+        &self,
+        config: &CapstanConfig,
+        seen: &Seen,
+        now: Timestamp,
+    ) -> Result<()> {
         let Some(machine) = seen.machine.as_deref() else { return Ok(()) };
         let namespace = config.namespace().unwrap_or_default();
         let contact = self.heard.contact(&(namespace.clone(), config.name_any()), now);

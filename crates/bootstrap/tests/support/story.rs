@@ -20,7 +20,7 @@ use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams, W
 use rcgen::{CertificateParams, DnType, KeyPair};
 use serde_json::json;
 
-use super::{DEADLINE, Enrolling, Stage, request, plan_in_status};
+use super::{DEADLINE, Enrolling, Stage, plan_in_status, request};
 use capstan_testkit::crash::CrashPoint;
 
 /// Accounts of a machine that has enrolled, and of one that has not.

@@ -69,7 +69,10 @@ async fn wait(api: &Api<Host>, host: &Host) -> Result<()> {
             return Ok(());
         }
         if started.elapsed() > DEADLINE {
-            bail!("Host {} still exists: check that a manager runs, which removes its finalizer", host.name_any());
+            bail!(
+                "Host {} still exists: check that a manager runs, which removes its finalizer",
+                host.name_any()
+            );
         }
         tokio::time::sleep(Duration::from_millis(100)).await;
     }

@@ -193,7 +193,8 @@ impl Canvas<'_> {
 
     fn table(&mut self, top: usize, room: usize, table: &Table, offset: usize, selected: usize) {
         let rows: Vec<(usize, &Row)> = table.rows.iter().enumerate().skip(offset).take(room).collect();
-        let titles: Vec<PaintedText> = table.titles.iter().map(|title| PaintedText::new(title, Paint::Title)).collect();
+        let titles: Vec<PaintedText> =
+            table.titles.iter().map(|title| PaintedText::new(title, Paint::Title)).collect();
         let measured = |parts: &[PaintedText]| parts.iter().map(|part| part.text.width()).collect::<Vec<_>>();
         let cells: Vec<Vec<usize>> = rows.iter().map(|(_, row)| measured(&row.cells)).collect();
         // A column on each side is for the mark of the selection.

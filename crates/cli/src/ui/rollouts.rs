@@ -54,7 +54,11 @@ pub(super) fn rollouts(snapshot: &Snapshot, records: &Records, now: Timestamp) -
             progress: progress.map(why::Rollout::progress).unwrap_or_default(),
             since: progress.and_then(|rollout| rollout.since).map(|since| age(since, now)),
             waits: progress.and_then(|rollout| rollout.waits.clone()).unwrap_or_default(),
-            turns: progress.into_iter().flat_map(|rollout| &rollout.turns).map(|it| machine_row(it, now)).collect(),
+            turns: progress
+                .into_iter()
+                .flat_map(|rollout| &rollout.turns)
+                .map(|it| machine_row(it, now))
+                .collect(),
             object,
             changes,
             changes_more,
@@ -86,7 +90,9 @@ fn machine_row(turn: &why::RolloutMachine, now: Timestamp) -> RolloutMachineRow 
         tone: match turn.turn {
             why::RolloutPosition::Failed => Tone::Bad,
             why::RolloutPosition::Now => Tone::Waiting,
-            why::RolloutPosition::Next | why::RolloutPosition::Later | why::RolloutPosition::Held => Tone::Neutral,
+            why::RolloutPosition::Next | why::RolloutPosition::Later | why::RolloutPosition::Held => {
+                Tone::Neutral
+            }
         },
     }
 }

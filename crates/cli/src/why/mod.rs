@@ -18,7 +18,7 @@ use crate::terminal::{Look, harmless};
 pub(crate) use cluster::hand_off;
 pub(crate) use handoffs::{HandOff, Stand, World, handoffs};
 pub(crate) use machine::read;
-pub(crate) use rollout::{RolloutMachine, Rollout, RolloutPosition, rollouts};
+pub(crate) use rollout::{Rollout, RolloutMachine, RolloutPosition, rollouts};
 
 /// How often `--watch` looks.
 const LOOK: Duration = Duration::from_secs(1);

@@ -210,7 +210,9 @@ fn plan(machine: &Value, report: &Value, owner_line: Option<&str>) -> Option<Rol
         // The agent only says that a gate is closed; why is known to the control plane.
         "Waiting" => match owner_line {
             Some(why) => (RolloutPosition::Now, format!("waits at {place}: {why}")),
-            None => (RolloutPosition::Now, format!("waits at {place}, until the control plane lets it go on")),
+            None => {
+                (RolloutPosition::Now, format!("waits at {place}, until the control plane lets it go on"))
+            }
         },
         "Failed" => (RolloutPosition::Failed, format!("has failed at {place}")),
         "Refused" => (RolloutPosition::Failed, "rejects its plan".to_owned()),
@@ -224,7 +226,12 @@ fn plan(machine: &Value, report: &Value, owner_line: Option<&str>) -> Option<Rol
     Some(rollout_machine(machine, turn_now, doing, since))
 }
 
-fn rollout_machine(machine: &Value, turn: RolloutPosition, doing: String, since: Option<Timestamp>) -> RolloutMachine {
+fn rollout_machine(
+    machine: &Value,
+    turn: RolloutPosition,
+    doing: String,
+    since: Option<Timestamp>,
+) -> RolloutMachine {
     RolloutMachine { machine: name(machine).to_owned(), turn, doing, since }
 }
 

@@ -31,9 +31,7 @@ pub(super) fn up_to_date(facts: &MachineFacts, planned: Option<&Outcome>) -> Opt
         None => lines.push("* The machine has no plan yet".to_owned()),
         Some((_, Progress::Applied)) => {}
         Some((revision, Progress::AtGate)) => {
-            lines.push(format!(
-                "* The machine waits at the gate of revision {revision} of its plan"
-            ));
+            lines.push(format!("* The machine waits at the gate of revision {revision} of its plan"));
         }
         Some((revision, Progress::InFlight)) => {
             lines.push(format!("* The machine is to carry out revision {revision} of its plan"));

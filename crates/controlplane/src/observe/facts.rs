@@ -134,12 +134,15 @@ mod tests {
             .expect("a Machine")
         };
         let own = |windows: &str| own_windows(&machine(&json!({MAINTENANCE_WINDOWS: windows})));
-        let expected = Windows::parse(["daily 01:00-02:00", "Sun 03:00-04:00"]).expect("windows").expect("some");
+        let expected =
+            Windows::parse(["daily 01:00-02:00", "Sun 03:00-04:00"]).expect("windows").expect("some");
         let two = own("daily 01:00-02:00 ; Sun 03:00-04:00;");
         assert!(matches!(two, Some(Maintenance::Within(windows)) if *windows == expected));
         assert!(matches!(own(""), Some(Maintenance::AnyTime)));
         let unreadable = own("sometimes");
-        assert!(matches!(unreadable, Some(Maintenance::Unreadable(why)) if why.contains(MAINTENANCE_WINDOWS)));
+        assert!(
+            matches!(unreadable, Some(Maintenance::Unreadable(why)) if why.contains(MAINTENANCE_WINDOWS))
+        );
         assert!(own_windows(&machine(&json!({}))).is_none());
     }
 

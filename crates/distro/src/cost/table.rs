@@ -176,7 +176,12 @@ const FIELDS: &[Field] = &[
         "machines that were set up before are started again",
     ),
     Field::new(ControlPlane, "spec.rollout.strategy", NOTHING, PERMISSION),
-    Field::new(ControlPlane, "spec.rollout.windows", NOTHING, "it counts when a machine is to be drained or restarted"),
+    Field::new(
+        ControlPlane,
+        "spec.rollout.windows",
+        NOTHING,
+        "it counts when a machine is to be drained or restarted",
+    ),
     Field::new(ControlPlane, "spec.etcd.snapshots", LIVE, NEXT_TIME),
     Field::new(ControlPlane, "spec.healing", LIVE, NEXT_TIME),
     Field::new(ControlPlane, "spec.remediation", LIVE, NEXT_TIME),
@@ -297,7 +302,8 @@ const FIELDS: &[Field] = &[
     ),
     Field::new(Cluster, "spec.controlPlaneRef", NOTHING, THEIR_MAKER).whole(),
     Field::new(Cluster, "spec.infrastructureRef", NOTHING, THEIR_MAKER).whole(),
-    Field::new(Cluster, "spec.availabilityGates", NOTHING, "it changes conditions only").by(&["conditionType"]),
+    Field::new(Cluster, "spec.availabilityGates", NOTHING, "it changes conditions only")
+        .by(&["conditionType"]),
     Field::new(Cluster, "spec.topology", NOTHING, "no controller of Capstan reads it").whole(),
     Field::new(
         HostCluster,

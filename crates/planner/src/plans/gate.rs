@@ -401,7 +401,8 @@ mod tests {
         let first = first.with(|m| m.node = Knowledge::default());
         let decided = |begun| {
             let budgets = &Budgets::default();
-            let view = View { etcd: &unknown, budgets, begun, api_responds: true, now: Timestamp::UNIX_EPOCH };
+            let view =
+                View { etcd: &unknown, budgets, begun, api_responds: true, now: Timestamp::UNIX_EPOCH };
             gate(&first, std::slice::from_ref(&first), &view)
         };
         assert!(matches!(decided(true), Gate::Wait(_)));

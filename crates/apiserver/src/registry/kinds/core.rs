@@ -15,7 +15,8 @@ use crate::{
 };
 
 /// Namespaces that cannot be deleted, and exist from the start.
-pub(crate) const UNDELETABLE_NAMESPACES: [&str; 4] = ["default", "kube-system", "kube-public", "kube-node-lease"];
+pub(crate) const UNDELETABLE_NAMESPACES: [&str; 4] =
+    ["default", "kube-system", "kube-public", "kube-node-lease"];
 
 pub(crate) const WITH_GENERATION: Rules = Rules { generation: true, ..Rules::PLAIN };
 pub(crate) const CREATED_ON_UPDATE: Rules = Rules { create_on_update: true, ..Rules::PLAIN };

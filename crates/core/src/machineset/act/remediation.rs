@@ -60,7 +60,8 @@ impl MachineSetReconciler {
                     self.delete(set, machines, std::slice::from_ref(name), &grounds).await?;
                 }
                 Err(why) => {
-                    self.write_owner_remediated(machines, name, Some(&remediation::unconfirmed(&why))).await?;
+                    self.write_owner_remediated(machines, name, Some(&remediation::unconfirmed(&why)))
+                        .await?;
                     next = Next::After(preflight::RETRY);
                 }
             }
