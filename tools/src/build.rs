@@ -13,8 +13,8 @@ use crate::program::Program;
 use crate::progress::{Progress, took};
 use crate::{check, go, images, k3s, rootfs, status};
 
-/// Builds those of `programs` that are not in the cache. A program is there only once it has run and said
-/// its version; stopped at any point, the next call goes on where this one was.
+/// Builds those of `programs` that are not in the cache. A program is in the cache only after it has run and printed
+/// its version. After an interruption, the next call continues.
 pub fn build(programs: &[Program], progress: Progress<'_>) -> Result<()> {
     let cache = Cache::of_user()?;
     let _lock = cache.lock(progress)?;

@@ -1,7 +1,7 @@
-//! The container images of an air-gapped k3s: no registry is asked for any.
+//! The container images of an air-gapped k3s, without a registry.
 //!
-//! Both are Debian's static busybox, out of the machines' root file system. One has the name under which k3s looks
-//! for the image that holds a pod together, so that no setting is needed; the other is for tests to run.
+//! Both are Debian's static busybox, from the machines' root file system. One has the name of the pause image of k3s,
+//! so that no setting is needed; the other is for tests.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -17,7 +17,7 @@ use crate::pins::fnv1a;
 use crate::progress::Progress;
 use crate::rootfs;
 
-/// What k3s starts in every pod unless told otherwise: our stand-in has its name.
+/// The image that k3s starts in every pod by default: the replacement has its name.
 pub const PAUSE_IMAGE: &str = "rancher/mirrored-pause:3.6";
 
 /// An image with a shell, for tests. It can only be used with `imagePullPolicy: Never`.

@@ -1,9 +1,9 @@
-//! k3s, built from its Go module into what its project releases: one executable that unpacks itself, with the
-//! server, the agent, kubectl, containerd, runc and the CNI plugins inside. So whoever can install a release can
-//! install this, and the other way round.
+//! k3s, built from its Go module into the form of its releases: one executable that unpacks itself, with the server,
+//! the agent, kubectl, containerd, runc and the CNI plugins inside. So a release can be replaced by this build and the
+//! reverse.
 //!
-//! Its releases cannot be Go versions (`+k3s1`), so the pinned version is one between two of them. The one source is
-//! stamped with two versions, which is all that differs between them: enough to upgrade from one to the other.
+//! Its releases cannot be Go versions (`+k3s1`), so the pinned version is one between two of them. The same source is
+//! built with two version stamps, which is all that differs: enough to upgrade from one to the other.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};

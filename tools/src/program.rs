@@ -1,4 +1,4 @@
-//! The programs and their recipes: package, link flags, and how each is asked for its version.
+//! The programs and their recipes: package, link flags, and the command that prints the version.
 
 use crate::pins::{CLUSTER_API, CONFORMANCE, ETCD, KUBERNETES, Module, SYSTEM_AGENT, fnv1a, major_minor};
 

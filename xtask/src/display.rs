@@ -1,4 +1,4 @@
-//! What a run prints while it goes on: on a terminal one line that is rewritten, elsewhere plain lines now and then.
+//! The output of a run: on a terminal one line that is redrawn, elsewhere plain lines at an interval.
 
 use std::io::{IsTerminal as _, Write as _};
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! The table at the end of a run: suites, what came of them, how long they took.
+//! The table at the end of a run: suites, their results, their duration.
 
 use std::fmt::Write;
 

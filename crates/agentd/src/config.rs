@@ -1,4 +1,4 @@
-//! Who the machine is and whom it obeys, as its bootstrap data says.
+//! The configuration of the agent: the identity of the machine and its management plane, from the bootstrap data.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;

@@ -1,7 +1,7 @@
-//! Trades the enrolment token for a credential of the machine's own.
+//! Exchanges the enrolment token for the machine's own credential.
 //!
-//! Everything that must be known after a crash is on the disk before anybody hears of it: the key before the request,
-//! the credential before the token goes. So it can be cut off anywhere and done again.
+//! Everything that is needed after a crash is on the disk before it is used: the key before the request, the credential
+//! before the token is removed. So enrolment can be interrupted at any point and repeated.
 
 use capstan_agent::Machine as _;
 use capstan_agent::https::Trust;

@@ -1,5 +1,5 @@
-//! `capstan-agent explain`: who this machine is, whom it obeys, what it does and what it waits for. Reads only; asks
-//! the management plane one thing, to see whether it answers.
+//! `capstan-agent explain`: the identity of this machine, its management plane, what the agent does, and what it waits
+//! for. Reads only; one request to the management plane tests whether it responds.
 
 use capstan_agent::journal::{End, Entry, History, decode};
 use capstan_agent::real::running_commands;

@@ -1,7 +1,7 @@
-//! `capstan-agent follow`: obeys another management plane from now on, or says why not.
+//! `capstan-agent follow`: follows another management plane, or reports why not.
 //!
-//! What it changes is one file, at once: who comes back after a crash obeys the old plane or the new one, never half of
-//! each. Whoever was killed in between is told again, and does the rest. Journal, ledger, cache and key stay.
+//! It changes one file, atomically: after a crash the agent follows the old plane or the new one. A hand-over that was
+//! interrupted is repeated, and completes the rest. Journal, ledger, cache and key are kept.
 
 use capstan_agent::follow::{Refusal, Verdict, decide};
 use jiff::Timestamp;

@@ -1,16 +1,17 @@
-//! `capstan-agent`: what Capstan leaves on a machine, and nothing more.
+//! `capstan-agent`: the program that Capstan installs on a machine.
 //!
-//! | part | what lives there |
+//! | part | content |
 //! |---|---|
-//! | [`enroll`] | trades the enrolment token for a credential of the machine's own |
-//! | [`daemon`] | watches the plan, carries it out, reports, keeps its credential fresh |
-//! | [`follow`] | lets itself be handed to another management plane, if that is not behind the one it obeys |
-//! | [`explain`] | why it does what it does, for people |
-//! | [`reset`] | takes everything back, itself last |
-//! | [`supervise`] | the process beside a command, which outlives the agent |
-//! | [`api`] | the few requests it makes of the management plane |
+//! | [`enroll`] | exchanges the enrolment token for the machine's own credential |
+//! | [`daemon`] | watches the plan, applies it, reports, renews the credential |
+//! | [`follow`] | follows another management plane, if its epoch is later |
+//! | [`explain`] | prints what the agent does and why, for people |
+//! | [`reset`] | reverts all changes of the machine, and removes the agent last |
+//! | [`supervise`] | the supervisor of a command, which outlives the agent |
+//! | [`api`] | the requests to the management plane |
 //!
-//! What is done to the machine is decided and done in the library; here are wires, files and words.
+//! The library `capstan-agent` decides and carries out all changes of the machine; this program has connections, files
+//! and texts.
 
 mod api;
 mod backoff;

@@ -109,7 +109,7 @@ pub fn metrics_reader() -> Vec<PolicyRule> {
 /// How the names of all ServiceAccounts of machines end. A management plane can limit them by that.
 pub const MACHINE_ACCOUNTS: &str = ".machine.capstan.dev";
 
-/// Rules of a machine before it has a credential: it asks for one in its report.
+/// Rules of a machine before it has a credential: it requests one in its report.
 pub fn enrolling_machine(report: &str) -> Vec<PolicyRule> {
     vec![
         named(rule(AGENT, &["machinereports"], &[&READ]), report),

@@ -52,7 +52,7 @@ impl Write<'_> {
         set
     }
 
-    /// Compares two objects, leaving out what this door does not change.
+    /// Compares two objects, without the fields that this subresource does not change.
     pub(crate) fn compare(&self, old: &Value, new: &Value) -> Comparison {
         compare(&self.shape.root, old, new).without(&self.reset_fields())
     }

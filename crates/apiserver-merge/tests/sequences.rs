@@ -108,7 +108,7 @@ impl Server {
         Ok(stored)
     }
 
-    /// What the server does not let this door change.
+    /// Fields that the server does not change through this subresource.
     fn reset(&self, object: &mut Value, status_only: bool) {
         let Some(live) = &self.live else {
             object["metadata"]["uid"] = json!("u");

@@ -1,9 +1,9 @@
-//! The protobuf form of Kubernetes objects: turned into the JSON that it stands for, and made from JSON.
+//! The protobuf form of Kubernetes objects: decoded to JSON, and encoded from JSON.
 //!
 //! Driven by facts about the messages ([`facts`]), not by code for each of them; writing is the inverse of reading.
 //! Clients in Go send and prefer this form for the kinds that they know as types.
 //!
-//! What must not live here: I/O, HTTP, and which kinds are served.
+//! This crate must not contain I/O, HTTP, or which kinds are served.
 
 mod decode;
 mod duration;

@@ -1,8 +1,8 @@
-//! Backups: all objects as of one revision, and the few files without which they are worth little.
+//! Backups: all objects at one revision, and the files that they need.
 //!
-//! A backup is lines of JSON: what it is, each file, each object, and last the digest of all that came before.
-//! It is taken from memory, which is what has been committed, so nobody waits while it is made. What watches
-//! could be replayed from is not in it: who watched is told to list again.
+//! A backup is lines of JSON: a header, each file, each object, and last the digest of all lines before. It is read
+//! from memory, which has committed state only, so it blocks no writer. It does not contain the history for watches:
+//! clients of watches have to list again.
 
 use std::{
     collections::BTreeMap,

@@ -1,8 +1,8 @@
-//! The store's file: made whole or not at all, and opened for writing only once it has been found sound.
+//! The file of the store: created atomically, and opened for writing only if it is intact.
 //!
-//! The engine trusts the pages of a file that was closed in order, and mends one that was not; neither must
-//! happen to a file that somebody else has cut short or scribbled over. So one that is not as we left it ([`seal`])
-//! is judged first, by an engine that writes to memory only: whatever is wrong with it, the file stays as it was.
+//! The storage engine trusts the pages of a file that was closed in order, and repairs another one; neither must happen
+//! to a file that another program has truncated or overwritten. So a file that differs from its checksums ([`seal`]) is
+//! checked first by an engine that writes to memory only. If it is damaged, it is not changed.
 
 use std::{
     collections::BTreeMap,

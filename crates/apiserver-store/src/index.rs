@@ -26,7 +26,7 @@ pub struct Listing {
 pub struct Batch {
     /// In order of revision.
     pub events: Vec<Arc<Event>>,
-    /// All that happened up to this revision is in the batch, or was asked to be left out.
+    /// All events up to this revision are in the batch, or were excluded by the caller.
     pub through: u64,
 }
 

@@ -2,8 +2,8 @@
 
 use std::{fmt, sync::Arc};
 
-/// A group and a plural: `apps` and `deployments`. The core group is the empty string. Versions do not take
-/// part: an object is stored once, whatever version it is asked for in.
+/// A group and a plural: `apps` and `deployments`. The core group is the empty string. It has no version, because an
+/// object is stored once for all versions.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct GroupResource(Arc<(String, String)>);
 
@@ -18,7 +18,7 @@ impl GroupResource {
         &self.0.0
     }
 
-    /// The plural, as it stands in a URL.
+    /// The plural, as in a URL.
     pub fn resource(&self) -> &str {
         &self.0.1
     }

@@ -1,11 +1,11 @@
-//! The durable, revisioned store: every object, and a window of what happened to them.
+//! The durable, revisioned store: every object, and a window of recent changes.
 //!
-//! One writer thread ([`writer`]) owns the file, checks each write against what it expects to find, gives
-//! out revisions, and commits in groups with one fsync. Only then does it publish to memory ([`index`]),
-//! from which every read and every watch is served, and only then does it acknowledge. [`log`] is what the
-//! file holds, [`file`] how it is opened, [`seal`] how it is known again, [`backup`] how it is copied and brought back.
+//! One writer thread ([`writer`]) owns the file, checks the preconditions of each write, assigns revisions, and commits
+//! in groups with one fsync. Then it publishes to memory ([`index`]), from which every read and every watch is served,
+//! and then it acknowledges. [`log`] is the content of the file, [`file`] opens it, [`seal`] has its checksums,
+//! [`backup`] copies and restores it.
 //!
-//! Nothing in here knows what the objects mean: no kinds, no selectors, no HTTP.
+//! This crate does not interpret objects: no kinds, no selectors, no HTTP.
 
 pub mod backup;
 #[cfg(test)]

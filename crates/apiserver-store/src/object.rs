@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde_json::{Map, Value};
 
-/// The most that a request, or an object as JSON, may be. Patches could add to an object for ever otherwise.
+/// The largest request, and the largest object as JSON. Otherwise patches could grow an object without a limit.
 pub const MOST_BYTES: usize = 3 << 20;
 
 /// The metadata, if the object has any.
@@ -115,7 +115,7 @@ pub fn is_no_deeper(value: &Value, levels: usize) -> bool {
         _ => true,
     }
 }
-/// Writes numbers as upstream does: `2.0` and `2e0` are 2 to whoever reads them again.
+/// Writes numbers as upstream does: `2.0` and `2e0` become 2.
 pub fn normalize_numbers(value: &mut Value) {
     // Beyond this, floats and integers are not each other's equals.
     const EXACT: f64 = 9_007_199_254_740_992.0;

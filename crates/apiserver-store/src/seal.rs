@@ -1,5 +1,5 @@
-//! What the file was when it was closed in order. A file that is still that needs no judge, who reads it several times as
-//! often. Whatever has been written since, by us before a crash or by anybody else, shows.
+//! Checksums of the file at an orderly close. If they match, the file need not be checked, which reads it several
+//! times. They detect every later write, by this program before a crash or by another program.
 
 use std::{
     fs::{self, File, OpenOptions},

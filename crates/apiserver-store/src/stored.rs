@@ -1,5 +1,5 @@
-//! One version of one object. Its bytes are what is kept; the tree that they stand for takes several times their room,
-//! so whoever looks at many objects makes it, looks, and lets it go.
+//! One version of one object. It is kept as bytes. Its parsed form needs several times the memory, so a reader of many
+//! objects parses each, uses it, and drops it.
 
 use std::{borrow::Cow, fmt, ops::Deref, sync::OnceLock};
 
@@ -34,7 +34,7 @@ impl Stored {
         Self { key, revision, value, json, terminating: OnceLock::new() }
     }
 
-    /// Whether it is being deleted: asked of its namespace and its CRD at every creation.
+    /// Whether it is being deleted: checked for its namespace and its CRD at every creation.
     pub fn is_terminating(&self) -> bool {
         *self.terminating.get_or_init(|| object::is_terminating(&self.value.head()))
     }

@@ -1,5 +1,6 @@
-//! What exists from the start: four namespaces, the role that may do everything, those that let everybody discover and ask about
-//! themselves, what clients expect of flow control, and an APIService for each group.
+//! Objects that exist from the start: four namespaces, the role that may do everything, those that let every user
+//! discover and review their own rights, the objects of flow control that clients expect, and an APIService for each
+//! group.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! The type of response bodies. It knows neither requests nor the plane.
+//! The type of response bodies. It does not depend on requests or the plane.
 
 use std::convert::Infallible;
 

@@ -1,5 +1,5 @@
-//! The server: opened once, asked in-process or over sockets, shut down in order. Every task it starts is
-//! in its set and is awaited.
+//! The server: opened once, called in-process or over sockets, shut down in order. Every task it starts is in its set
+//! and is awaited.
 
 use std::{
     net::{IpAddr, SocketAddr},

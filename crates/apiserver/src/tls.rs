@@ -1,8 +1,8 @@
-//! TLS: the server's certificate, and which client certificates it believes.
+//! TLS: the serving certificate, and the CAs of client certificates.
 //!
-//! A client that shows a certificate proves that it has the key, or there is no connection. Whether the
-//! certificate is believed is told in an answer (401), as upstream does, and not by hanging up: a client
-//! whose certificate has ended can then know so.
+//! A client that shows a certificate proves that it has the key, or the handshake fails. A certificate that is not
+//! trusted gets a response (401), as upstream does, and not a closed connection, so that the client learns that its
+//! certificate has expired.
 
 use std::{sync::Arc, time::Duration};
 

@@ -1,8 +1,8 @@
-//! Ends a watch whose client lost its right to it.
+//! Ends a watch whose client has lost its right to it.
 //!
-//! A request is authenticated and authorized when it begins. A watch lasts for hours, so the same is checked again from time
-//! to time: that the credential has neither expired nor been revoked, and, after RBAC objects changed, that a role still
-//! allows the watch. The client then asks again and gets the status code that says why.
+//! A request is authenticated and authorized when it begins. A watch lasts for hours, so this is repeated at an
+//! interval: the credential must not be expired or revoked, and, after RBAC objects have changed, a role must still
+//! allow the watch. The next request of the client gets the status code with the reason.
 
 use std::sync::Arc;
 

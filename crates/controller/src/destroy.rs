@@ -1,7 +1,7 @@
 //! The only way in which controllers delete objects: exactly the object that was read, and with grounds.
 //!
-//! Clippy refuses [`Api::delete`] everywhere else in the crates that reconcile (`clippy.toml` of each). So whoever
-//! deletes must say on which [`Grounds`], and for what was observed there are none while it is unknown.
+//! Clippy rejects [`Api::delete`] everywhere else in the crates that reconcile (`clippy.toml` of each). So every
+//! deletion names its [`Grounds`], which cannot be made from unknown state.
 
 use kube::api::{DeleteParams, ObjectMeta, Preconditions};
 use kube::{Api, Resource};

@@ -55,8 +55,8 @@ impl Error {
         Self::Transient { doing: doing.into(), source: source.into() }
     }
 
-    /// Whether the API server has said that it did not do what it was asked to do. A request without a response may
-    /// have been carried out.
+    /// Whether the API server has rejected the request, so that it had no effect. A request without a response may have
+    /// been carried out.
     pub fn is_rejection(&self) -> bool {
         match self {
             Self::Conflict { .. } | Self::Forbidden { .. } => true,

@@ -1,7 +1,7 @@
 //! Events: what happened to an object, for people who describe it.
 //!
-//! One event for each reason and object, counted up each time it comes again, with the last message: an object that has
-//! lived for years has no more than a handful. That an event cannot be made is no reason not to do what it tells of.
+//! There is one Event for each reason and object, with a count and the last message: an old object has only a few. A
+//! failure to write an Event does not fail the reconcile.
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Event, EventSource};

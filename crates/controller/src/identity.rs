@@ -1,7 +1,7 @@
 //! The identity of a machine: a random value that is given once and outlives names, UIDs and status.
 //!
-//! It is an annotation of the machine's bootstrap config. Plans and reports are bound to it, so that a host that becomes
-//! another machine never obeys or answers for its former life.
+//! It is an annotation of the machine's bootstrap config. Plans and reports are bound to it, so that a host that
+//! becomes another machine rejects the plans of the previous one.
 
 use kube::ResourceExt;
 use rand::Rng as _;

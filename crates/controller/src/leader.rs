@@ -80,8 +80,7 @@ impl Candidate {
         &self.identity
     }
 
-    /// Returns when this candidate leads. `asked` is called after the first attempt to which the API server
-    /// responded.
+    /// Returns when this candidate leads. `asked` is called after the first attempt to which the API server responded.
     pub async fn lead(&mut self, mut asked: impl FnMut() + Send) {
         let mut complaint = None;
         loop {

@@ -1,5 +1,5 @@
-//! Which management plane this is, whatever its address: what tells a cluster that was moved here from one that was
-//! made here.
+//! The identity of this management plane, independent of its address. It distinguishes a cluster that was moved here
+//! from one that was created here.
 
 use k8s_openapi::api::core::v1::Namespace;
 use kube::Client;
@@ -39,9 +39,9 @@ impl PlaneName {
     }
 }
 
-/// How the bootstrap Secret of a machine says that the agent on the machine obeys another plane and must be told of
-/// this one. Bootstrap providers with such an agent write it. Infrastructure providers that can reach a bootstrapped
-/// machine deliver it. A Secret without the label asks for nothing.
+/// How the bootstrap Secret of a machine requests that the agent on the machine is handed over to this plane. Bootstrap
+/// providers with such an agent write it. Infrastructure providers that can reach a bootstrapped machine deliver it. A
+/// Secret without the label requests nothing.
 pub mod hand_over {
     /// Label of the bootstrap Secret.
     pub const LABEL: &str = "capstan.dev/follow";

@@ -1,9 +1,9 @@
-//! Where a machine's plan stands, which setup it stands for, and what the machine says of it. Pure.
+//! The progress of a machine's plan, its setup, and the machine's report about it. Pure.
 //!
-//! The planner writes the plan Secret first, and then `status.plan` of the CapstanConfig, which names the plan without its
-//! content. A client that wants to know whether a machine has become what its objects say reads that status and the
-//! MachineReport: it needs no right to read Secrets, and never renders a plan. The status may be behind the Secret, and is
-//! gone after a move. So the planner decides nothing from it, and writes it again.
+//! The planner writes the plan Secret first, and then `status.plan` of the CapstanConfig, which names the plan without
+//! its content. A client that checks whether a machine matches its objects reads that status and the MachineReport: it
+//! needs no right to read Secrets, and never renders a plan. The status may be older than the Secret, and is dropped by
+//! a move. So the planner decides nothing from it, and writes it again.
 
 use capstan_api::agent::MachineReport;
 use capstan_api::bootstrap::{CapstanConfig, CapstanConfigPlanStatus, CapstanConfigSpec};

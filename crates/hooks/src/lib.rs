@@ -1,11 +1,11 @@
 //! Capstan as a runtime extension of Cluster API.
 //!
-//! Whoever runs core, we or upstream, asks over HTTPS whether a change can be made to machines in place, hands the
-//! machines over, and asks again and again until each has become what it should be. What lives here: the server
-//! ([`server`]), its certificates, the ExtensionConfig by which it is found, and the answers ([`capstan`]).
+//! Core, Capstan's or upstream's, asks over HTTPS whether a change can be made to machines in place, requests the
+//! update, and repeats the request until each machine matches. This crate has the server ([`server`]), its
+//! certificates, the ExtensionConfig by which core finds it, and the responses ([`capstan`]).
 //!
-//! What must not: the change itself. It reaches a machine as a plan, which the control plane provider writes from the
-//! same objects; nothing in here writes to a machine or to what belongs to one.
+//! It must not contain the change itself, which reaches a machine as a plan that the control plane provider writes from
+//! the same objects; nothing in here writes to a machine or its objects.
 
 pub mod authority;
 pub mod capstan;

@@ -1,8 +1,8 @@
-//! Keeps the authority in its Secret, a certificate shown, and the ExtensionConfig by which core finds the server.
+//! Maintains the CA in its Secret, a valid serving certificate, and the ExtensionConfig by which core finds the server.
 //!
-//! Everything is looked at before it is written, again and again: what another process has done, or somebody has
-//! undone, is found out. Nothing is taken away at the end: where nobody answers, core changes nothing, while without an
-//! ExtensionConfig it would replace machines.
+//! Everything is read before it is written, repeatedly, so changes by another process or user are found. Nothing is
+//! removed when the process ends: without a response core changes nothing, while without an ExtensionConfig it would
+//! replace machines.
 
 use capstan_api::meta::labels::WATCH_FILTER;
 use capstan_api::runtime::ExtensionConfig;

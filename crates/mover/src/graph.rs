@@ -1,7 +1,7 @@
-//! Which objects belong to what moves. Pure.
+//! The objects that belong to a move. Pure.
 //!
-//! An object moves with whoever owns it, from the roots on: Clusters, ClusterClasses, ClusterResourceSets, and every kind
-//! or object that is labelled so. Some owners are known without an owner reference: a Secret by its name or because an
+//! An object moves with its owner, from the roots on: Clusters, ClusterClasses, ClusterResourceSets, and every kind or
+//! object with the move label. Some owners are known without an owner reference: a Secret by its name or because an
 //! object names it, a Cluster by its class, a binding by its Cluster.
 
 use capstan_api::meta::labels;

@@ -1,13 +1,13 @@
 //! Moves clusters from one management plane to another, or to a folder and back, by the rules of `clusterctl move`.
 //!
-//! What lives here: which objects belong to clusters (`kinds`, `graph`), in which order they can be made (`order`), why
-//! a move must not begin (`check`), what an object becomes at the target and whether it has arrived (`copy`), how both
-//! sides are kept still (`mark`): all pure. Around that the requests (`plane`, `discover`), what all ways share (`rest`,
-//! `arrive`), and the ways to go (`transfer`, `folder`). What must not: printing, arguments, and anything a certain
-//! provider knows, except by which fields objects name Secrets.
+//! The pure parts: which objects belong to clusters (`kinds`, `graph`), in which order they can be created (`order`),
+//! what blocks a move (`check`), how an object changes at the target and whether it has arrived (`copy`), and how both
+//! sides are paused (`mark`). The other parts: requests (`plane`, `discover`), steps that all kinds of moves share
+//! (`rest`, `arrive`), and the moves (`transfer`, `folder`). This crate must not print, parse arguments, or depend on a
+//! provider, except for the fields in which objects name Secrets.
 //!
-//! Nothing is deleted before everything has been made and compared. Every write can be the last one: who runs the same
-//! move again goes on with it, because what is on its way says so itself, in annotations.
+//! Nothing is deleted before everything was created and compared. The process may stop after any write: the same
+//! command continues the move, because annotations of the objects record it.
 
 mod arrive;
 mod check;

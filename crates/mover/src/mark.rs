@@ -1,7 +1,8 @@
-//! How objects on their way are kept still, and how they say on which way they are. Pure.
+//! The mark of a move, which pauses objects and records the move. Pure.
 //!
-//! The mark is the journal of a move: it is written to the roots at the source before anything is copied, travels with
-//! them, and is taken off at the target when all is done. Who finds it knows who paused the object, and what to go on with.
+//! The mark is the journal of a move: it is written to the roots at the source before anything is copied, is copied
+//! with them, and is removed at the target at the end. It names the move that has paused the object, so that the move
+//! can continue.
 
 use capstan_api::meta::annotations;
 use kube::ResourceExt as _;

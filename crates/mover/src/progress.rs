@@ -1,4 +1,4 @@
-//! How far a move is, for whoever watches.
+//! The progress of a move, for users.
 
 use std::fmt;
 

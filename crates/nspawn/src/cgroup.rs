@@ -102,8 +102,8 @@ impl Cgroup {
         Ok(())
     }
 
-    /// The files that a process writes its id into to be in this cgroup.
-    pub(crate) fn doors(&self) -> Vec<PathBuf> {
+    /// The files that move a process into this cgroup when its ID is written to them.
+    pub(crate) fn process_files(&self) -> Vec<PathBuf> {
         self.folders.iter().map(|folder| folder.join("cgroup.procs")).collect()
     }
 
@@ -242,7 +242,7 @@ mod tests {
         let expected = ["cpu/m", "memory/jobs/7/m", "systemd/m", "unified/m"]
             .map(|path| Path::new("/sys/fs/cgroup").join(path));
         assert_eq!(layout.named("m").folders, expected);
-        assert!(layout.named("m").doors()[0].ends_with("cpu/m/cgroup.procs"));
+        assert!(layout.named("m").process_files()[0].ends_with("cpu/m/cgroup.procs"));
     }
 
     #[test]

@@ -9,10 +9,10 @@ use std::path::Path;
 /// systemd-nspawn ends with 133 when the machine inside wants to be started again.
 pub(crate) const SUPERVISOR: &str = r#"
 set -u
-pid=$1; doors=$2; shift 2
-while [ "$doors" -gt 0 ]; do
+pid=$1; process_files=$2; shift 2
+while [ "$process_files" -gt 0 ]; do
 	echo $$ > "$1" || exit 1
-	shift; doors=$((doors - 1))
+	shift; process_files=$((process_files - 1))
 done
 echo $$ > "$pid"
 child=
@@ -111,14 +111,14 @@ mod tests {
     /// Runs `script` as a machine and gives how often it was started, and the exit code.
     fn supervise(script: &str) -> (usize, Option<i32>) {
         let folder = tempfile::tempdir().expect("a folder");
-        let (pid, door, starts) =
-            (folder.path().join("pid"), folder.path().join("door"), folder.path().join("starts"));
+        let (pid, process_file, starts) =
+            (folder.path().join("pid"), folder.path().join("cgroup.procs"), folder.path().join("starts"));
         let mut supervisor = Command::new("sh");
-        supervisor.args(["-c", SUPERVISOR, "supervisor"]).arg(&pid).arg("1").arg(&door);
+        supervisor.args(["-c", SUPERVISOR, "supervisor"]).arg(&pid).arg("1").arg(&process_file);
         supervisor.args(["sh", "-c", script, "machine"]).arg(&starts).arg(&pid);
         let status = supervisor.status().expect("runs");
         let read = |path: &Path| std::fs::read_to_string(path).unwrap_or_default();
-        assert_eq!(read(&pid), read(&door));
+        assert_eq!(read(&pid), read(&process_file));
         assert!(!read(&pid).is_empty());
         (read(&starts).lines().count(), status.code())
     }

@@ -144,9 +144,9 @@ impl Machine {
                 command
             }
         };
-        let doors = cgroup.doors();
+        let process_files = cgroup.process_files();
         command.args(&lock[1..]).arg(&running).args(["sh", "-c", SUPERVISOR, "supervisor"]);
-        command.arg(self.folder().join("pid")).arg(doors.len().to_string()).args(doors);
+        command.arg(self.folder().join("pid")).arg(process_files.len().to_string()).args(process_files);
         command
             .args(launch.command())
             .envs(launch.environment())

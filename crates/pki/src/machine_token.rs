@@ -13,7 +13,7 @@ pub struct TokenQuery<'a> {
     pub machine_id: &'a str,
     /// Its public key: SubjectPublicKeyInfo of a P-256 key, in base64.
     pub public_key: &'a str,
-    /// Tells this request from earlier ones.
+    /// Distinguishes this request from earlier ones.
     pub nonce: &'a str,
 }
 

@@ -127,7 +127,7 @@ impl fmt::Debug for SigningKey {
     }
 }
 
-/// The keys that plans are verified with. A machine trusts one; the planner also knows the plans that it signed with earlier ones.
+/// The keys that verify plans. A machine trusts one; the planner also has earlier keys of its plans.
 #[derive(Clone, Debug, Default)]
 pub struct TrustedKeys(BTreeMap<KeyId, PublicKey>);
 

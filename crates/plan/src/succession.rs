@@ -1,8 +1,8 @@
 //! Succession of plan keys: how a machine that trusts one key comes to trust the next one.
 //!
-//! A link says that one key is followed by another, and the former key has signed it. The plan Secret carries all links of its
-//! cluster, so that a machine that was away while keys were replaced finds its way from the key it knows to the newest one. A
-//! machine forgets a key as soon as it trusts the next one: a link that is signed with the old key later has no effect.
+//! A link names a key and its successor, and the former key has signed it. The plan Secret contains all links of its
+//! cluster, so a machine that was off while keys were replaced follows from the key it trusts to the newest one. A
+//! machine trusts only the newest key: a link that is signed with an old key later has no effect.
 
 use std::fmt;
 

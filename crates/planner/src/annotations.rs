@@ -1,4 +1,4 @@
-//! Annotations that messages tell the user to set or to remove.
+//! Annotations that messages ask the user to set or to remove.
 //!
 //! All but the last are part of the API; `capstan-controlplane` tests that they are spelled as `capstan-api` spells them.
 

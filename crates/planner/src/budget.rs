@@ -1,8 +1,8 @@
-//! How many workers of a group may be away at a time.
+//! The number of workers of a group that may be down at a time.
 //!
-//! A group is a MachineDeployment, whose `maxUnavailable` counts; other workers go one at a time. A machine that has been
-//! silent for too long, could not be healed, has given its plan up, or is held by the user is not waited for. It uses up the budget, but never
-//! all of it: one machine at a time can always go on.
+//! A group is a MachineDeployment, whose `maxUnavailable` counts; other workers are changed one at a time. Others do
+//! not wait for a machine that has been silent for too long, could not be healed, has a failed plan, or is on hold.
+//! Such a machine uses up the budget, but never all of it: one machine at a time can always continue.
 
 use jiff::Timestamp;
 use std::collections::BTreeMap;

@@ -1,6 +1,6 @@
-//! Fields that differ from what was asked for, and what each difference costs.
+//! Fields that differ from the desired state, and the cost of each difference.
 //!
-//! The costs themselves stand in a table of `capstan-distro`.
+//! The costs are in a table of `capstan-distro`.
 
 use std::borrow::Cow;
 use std::fmt;

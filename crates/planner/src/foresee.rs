@@ -1,7 +1,7 @@
-//! What a change of a control plane would do to its machines, thought through to its end.
+//! Computes what a change of a control plane would do to its machines.
 //!
-//! Nothing is judged here: the next step is what the controller would decide, again and again, on facts that are brought
-//! up to date as if each machine had done what it was told and were well afterwards.
+//! It decides nothing itself: it repeats the decision of the controller on facts that are updated as if each machine
+//! had applied its plan and were healthy.
 
 use jiff::{SignedDuration, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};

@@ -242,7 +242,7 @@ async fn requests(script: &mut Script) {
     let made = script.expect(201, &admin, &post, request("denied", &good.pem, &["client auth"])).await;
     script.note("forged", &(made["spec"]["username"] == "forged").to_string());
     let path = |name: &str, side: &str| format!("{REQUESTS}/{name}{side}");
-    // Approval is a door of its own.
+    // Approval is a subresource.
     for side in ["", "/status"] {
         let code = if side.is_empty() { 200 } else { 422 };
         script.expect(code, &admin, &format!("PATCH {}", path("denied", side)), condition("Approved")).await;

@@ -1,4 +1,4 @@
-//! Just enough of Rust's tokens to tell strings, doc comments and code apart.
+//! A minimal lexer of Rust, which distinguishes strings, doc comments and code.
 
 #[derive(Clone, Debug)]
 pub(super) struct Token {

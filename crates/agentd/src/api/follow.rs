@@ -1,4 +1,4 @@
-//! Follows one object for ever: looks at it, watches it from there, and begins anew when that is no longer possible.
+//! Follows one object: reads it, watches it from its resource version, and starts again when the watch cannot continue.
 
 use bytes::Bytes;
 use capstan_agent::https::Connection;

@@ -1,7 +1,7 @@
-//! `capstan-agent run`: watches the plan, carries it out, reports, keeps its credential fresh.
+//! `capstan-agent run`: watches the plan, applies it, reports, and renews the credential.
 //!
-//! Each part does one thing for ever and says how it goes on a [`Board`]; none of them can hold up another. When it is
-//! told to stop it stops where it is: the journal knows how to go on, and a command that runs is found by the next process.
+//! Each part runs until the process ends, and writes its state to a [`Board`]; none blocks another. On SIGTERM the
+//! agent stops at once: the next process continues from the journal, and finds commands that run.
 
 mod lease;
 mod plans;

@@ -1,4 +1,4 @@
-//! Keeps the credential fresh: asks for another one, for the same key, when two thirds of its life are over.
+//! Renews the credential: requests another one, for the same key, after two thirds of its validity.
 
 use capstan_agent::{Clock as _, SystemClock};
 use jiff::Timestamp;

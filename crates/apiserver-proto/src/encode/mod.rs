@@ -106,7 +106,7 @@ pub(crate) fn envelope_start(api_version: &str, kind: &str, length: usize) -> Ve
     out
 }
 
-/// What comes before an object of so many bytes, with its envelope, in a stream of watch events. Events are told apart by
+/// The frame before an object of this length, with its envelope, in a stream of watch events. Events are separated by
 /// their length, which comes first.
 pub fn watch_frame(event: &str, object: usize) -> Vec<u8> {
     let mut head = Vec::new();

@@ -1,6 +1,6 @@
 //! Lists with `x-kubernetes-list-type` in rules, as upstream: `+` of a set is a union, `+` of a map list merges entries by
-//! key, and `==` of both ignores the order. The operand on the left decides. The evaluator knows plain lists only, so
-//! [`super::rewrite`] replaces operators by calls of these functions where the schema tells the list type.
+//! key, and `==` of both ignores the order. The operand on the left decides. The evaluator has plain lists only, so
+//! [`super::rewrite`] replaces operators by calls of these functions where the schema has the list type.
 
 use super::budget;
 use super::names::escape;

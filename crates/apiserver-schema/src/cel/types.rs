@@ -1,5 +1,5 @@
-//! Infers types of expressions of admission as far as schemas tell them. Everything else is dynamic: what is reported here is
-//! wrong for a kube-apiserver too; the converse does not hold.
+//! Infers types of expressions of admission from schemas. All other types are dynamic: an error that is reported here
+//! is an error of a kube-apiserver too; the converse does not hold.
 
 use super::names::escape;
 use super::{policy, source};

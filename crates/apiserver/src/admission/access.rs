@@ -1,4 +1,4 @@
-//! The variable `authorizer` of expressions: RBAC, asked for the user of the request or for a service account.
+//! The variable `authorizer` of expressions: RBAC for the user of the request or for a service account.
 
 use std::{fmt, sync::Arc};
 

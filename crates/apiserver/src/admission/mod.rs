@@ -1,9 +1,9 @@
-//! Admission by webhooks and policies: what others have to say about a write before it happens. Policies that mutate, then
-//! webhooks that mutate are asked one after the other and may change the object. Policies that validate are evaluated on
-//! what will be written; then webhooks that validate are asked, all at once.
+//! Admission of a write by webhooks and policies: mutating policies are evaluated, then mutating webhooks are called
+//! one after the other. Validating policies are evaluated on the result; then validating webhooks are called, all at
+//! once.
 //!
-//! Nothing here knows a kind. Configurations of webhooks and policies are exempt: a broken one could then not be
-//! corrected.
+//! This module does not depend on a kind. Configurations of webhooks and policies are exempt: otherwise a broken one
+//! could not be corrected.
 
 mod access;
 mod conditions;

@@ -1,9 +1,10 @@
-//! The audit log: who asked for what, and what came of it. One line of JSON for each request in the form of `audit.k8s.io/v1`,
-//! level Metadata; a watch has two, when it begins and when it ends. An audit policy ([`policy`]) changes that. What is in
-//! objects is never recorded, unless the policy asks for it or an audit annotation of a ValidatingAdmissionPolicy says so.
+//! The audit log: each request with its user and its response code, as one line of JSON in the form of
+//! `audit.k8s.io/v1`, level Metadata; a watch has two, at its start and its end. An audit policy ([`policy`]) changes
+//! that. Content of objects is recorded only if the policy or an audit annotation of a ValidatingAdmissionPolicy
+//! requires it.
 //!
-//! Lines go through a bounded queue to a thread that writes them. Requests wait while it is full, so that nobody gets rid of
-//! traces by making many; only if the file itself cannot be written are lines lost, which is logged.
+//! Lines go through a bounded queue to a thread that writes them. Requests wait while it is full, so that a client
+//! cannot hide requests in a flood; lines are lost only if the file cannot be written, which is logged.
 
 mod objects;
 

@@ -1,4 +1,4 @@
-//! The bodies of requests and responses in the audit log, as a policy asks for them: as JSON, up to a size.
+//! The bodies of requests and responses in the audit log, as a policy selects them: as JSON, up to a size.
 
 use http::Response;
 use http_body::Body as _;

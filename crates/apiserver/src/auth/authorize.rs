@@ -1,5 +1,5 @@
-//! Whether a user may: `system:masters` may do everything, all others are judged by the RBAC objects in
-//! the store, of which [`crate::bootstrap`] makes those that let everybody discover.
+//! Authorization: `system:masters` may do everything; all others are authorized by the RBAC objects in the store.
+//! [`crate::bootstrap`] creates those that let every user discover.
 
 use std::{fmt, ops::ControlFlow, sync::Arc};
 

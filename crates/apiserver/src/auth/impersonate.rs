@@ -1,4 +1,4 @@
-//! Acting as somebody else, with the `Impersonate-` headers, for whoever may.
+//! Impersonation, with the `Impersonate-` headers, for users with that right.
 
 use std::collections::BTreeMap;
 

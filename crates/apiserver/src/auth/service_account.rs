@@ -1,7 +1,7 @@
-//! The tokens of service accounts: what they claim, and when that is believed.
+//! The tokens of service accounts: their claims, and when they are valid.
 //!
-//! A token is as good as the objects it names. It is checked against the store at every request, so that
-//! deleting the account, or the object the token is bound to, makes it worthless at once.
+//! A token is valid as long as the objects it names exist. It is checked against the store at every request, so the
+//! deletion of the account, or of the object the token is bound to, invalidates it at once.
 
 use std::sync::Arc;
 

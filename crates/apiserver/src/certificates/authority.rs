@@ -1,5 +1,4 @@
-//! The authority that signs client certificates: subject and key as they were asked for, all else as the
-//! authority decides.
+//! The CA that signs client certificates: subject and key come from the request, all else from the CA.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Lists as protobuf. A list says how long it is before its items, so those are encoded once to learn that, and once more while
+//! Lists as protobuf. The length of a list precedes its items, so those are encoded once to compute it, and again while
 //! the client reads them.
 
 use std::borrow::Cow;

@@ -1,4 +1,4 @@
-//! Removes requests that nobody needs any more. Only time makes a request old, so this looks every hour.
+//! Deletes old certificate requests. Only time makes a request old, so this runs every hour.
 
 use std::{sync::Arc, time::Duration};
 

@@ -1,5 +1,4 @@
-//! Signs approved requests for client certificates, with the authority that our clients are checked
-//! against. Approving is somebody else's decision.
+//! Signs approved requests for client certificates, with the CA that clients are verified against. It approves nothing.
 
 use std::sync::Arc;
 

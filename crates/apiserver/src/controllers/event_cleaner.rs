@@ -1,5 +1,5 @@
-//! Deletes Events after a time, as kube-apiserver does (`--event-ttl`): they tell of the past, and no controller deletes them.
-//! Every write restarts the time. Only time makes an Event old, so this looks every minute.
+//! Deletes Events after a time, as kube-apiserver does (`--event-ttl`). Every write restarts the time. No event reports
+//! that an Event is old, so this runs every minute.
 
 use std::{sync::Arc, time::Duration};
 

@@ -1,4 +1,4 @@
-//! Namespaces that are being deleted: emptied, then let go.
+//! Namespaces that are being deleted: deletes their objects, then finalizes them.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Get and list: from memory, filtered, in pages if asked.
+//! Get and list: from memory, filtered, and in pages if requested.
 
 use std::sync::Arc;
 

@@ -1,6 +1,5 @@
-//! Strategic merge patch for the built-in kinds: a merge patch that knows, from upstream's schema, which
-//! lists are maps by key. Directives: `$patch: replace|delete`, `$deleteFromPrimitiveList`, `$retainKeys`
-//! and `$setElementOrder`.
+//! Strategic merge patch for the built-in kinds: a merge patch that uses upstream's schema for lists that are maps by
+//! key. Directives: `$patch: replace|delete`, `$deleteFromPrimitiveList`, `$retainKeys` and `$setElementOrder`.
 
 use std::collections::{HashMap, HashSet, hash_map::Entry};
 

@@ -1,6 +1,6 @@
-//! The stream behind a watch. It holds a cursor, not a queue: it takes what the store has beyond the
-//! cursor when the client is ready for more, so a slow client costs nothing. One that falls out of the
-//! store's window is told so (410) and closed; no event is ever left out silently.
+//! The stream behind a watch. It has a cursor, not a queue: it takes what the store has beyond the cursor when the
+//! client is ready for more, so a slow client costs nothing. A client that falls out of the store's window gets an
+//! error (410) and the stream ends; no event is ever left out silently.
 
 use std::{borrow::Cow, collections::VecDeque, sync::Arc, time::Duration};
 

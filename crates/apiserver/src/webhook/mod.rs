@@ -1,8 +1,7 @@
-//! Webhooks: who is asked, over which connection, and what comes back. What is asked lies beside:
-//! [`conversion`] turns objects from one version into another.
+//! Webhooks: their addresses, connections and responses. [`conversion`] converts objects from one version to another.
 //!
-//! There is no cluster network behind this server: a `service` is looked up in the map that the server was
-//! opened with, and is spoken to under its name in the cluster, so that its certificate stays as it is.
+//! This server has no cluster network: a `service` is looked up in the map that the server was opened with, and is
+//! called under its name in the cluster, so that its certificate is valid.
 
 pub(crate) mod configuration;
 pub(crate) mod conversion;

@@ -1,4 +1,4 @@
-//! The byte range that a request asks for. Pure.
+//! The byte range of a request. Pure.
 
 /// The bytes to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! What can be asked of `capstan admin`.
+//! Arguments of `capstan admin`.
 
 use clap::Subcommand;
 use jiff::{SignedDuration, Timestamp};

@@ -1,7 +1,7 @@
 //! `capstan plan`: shows the effects of a change, machine by machine and field by field, before it is made.
 //!
-//! The server returns the future objects in a dry run; the decision functions of the controllers tell what would happen
-//! to machines. Nothing is written.
+//! The server returns the future objects in a dry run; the decision functions of the controllers compute what would
+//! happen to machines. Nothing is written.
 
 mod by_hand;
 mod diff;

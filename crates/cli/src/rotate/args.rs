@@ -1,4 +1,4 @@
-//! What can be asked of `capstan rotate`.
+//! Arguments of `capstan rotate`.
 
 use clap::Subcommand;
 use jiff::SignedDuration;

@@ -478,7 +478,7 @@ impl<K> Cache<K>
 where
     K: Cached + Resource<DynamicType = (), Scope = NamespaceResourceScope>,
 {
-    /// The object of a name. If it is not in the cache, it may be too new: the API server is asked.
+    /// The object of a name. If it is not in the cache, it may be too new, and is read from the API server.
     ///
     /// # Errors
     /// If the first list is not complete, or the API server does not respond.

@@ -58,7 +58,7 @@ impl Life {
         for number in 0..workers {
             world.add_worker(&format!("w{number}")).await;
         }
-        world.mood = Mood::troubled(random.random());
+        world.mood = Mood::faulty(random.random());
         world.workload.be_slow(true);
         let clock = Arc::new(Mutex::new("2026-01-01T00:00:00Z".parse()?));
         let ambient = ambient(&clock, random.random());

@@ -1,15 +1,15 @@
-//! How far the update of a machine is, by its plan and its report. Pure.
+//! The progress of the update of a machine, from its plan and its report. Pure.
 //!
-//! Core has written what the machine should become. The planner makes a plan from it, and names that plan in the status of
-//! the CapstanConfig, with the setup that it implements and the life of the machine that it is for. The machine's report
-//! says of exactly this plan whether it was applied.
+//! Core has written the desired state of the machine. The planner makes a plan from it, and names that plan in the
+//! status of the CapstanConfig, with its setup and the machine ID. The report of the machine has whether exactly this
+//! plan was applied.
 //!
-//! The status may be behind the plan Secret, and it is missing after a move or until the first reconcile of a planner that
-//! writes it. Then the update is under way. An update is done only if the newest plan that the machine knows is the one in
-//! the status.
+//! The status may be older than the plan Secret, and it is missing after a move or until the first reconcile of a
+//! planner that writes it. Then the update is in progress. An update is done only if the newest plan in the report is
+//! the one in the status.
 //!
-//! Core lets go of a Machine only when its update is over. So an update that cannot succeed, or has not begun, is given
-//! up as soon as core wants to hand the Machine on: what it should become next mends what went wrong.
+//! Core hands over a Machine only after its update has ended. So an update that cannot succeed, or has not begun, is
+//! ended as soon as core wants to hand over the Machine: the next desired state replaces the failed one.
 
 use capstan_api::agent::MachineReport;
 use capstan_api::bootstrap::{CapstanConfig, CapstanConfigSpec};

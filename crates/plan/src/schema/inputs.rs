@@ -1,4 +1,4 @@
-//! Digests of the inputs of steps. The planner compares them to tell which steps would run again, the agent to know
+//! Digests of the inputs of steps. The planner compares them to find which steps would run again, the agent to find
 //! which steps are done.
 
 use serde::Serialize;

@@ -1,9 +1,9 @@
-//! Healing a machine in place: wait, restart Kubernetes, carry the plan out again, reboot, and then ask.
+//! Heals a machine in place: wait, restart Kubernetes, apply the plan again, reboot, and then ask.
 //!
-//! A health check says that a machine is ill; what is done about it stands in `spec.healing` of the control plane, for its
-//! own machines and for workers. Every step is a plan like any other: it has a gate, so etcd and the budget of workers are
-//! asked before anything stops, and a machine that has recovered meanwhile is left alone. What was begun is recorded,
-//! because a manager may die between two steps.
+//! A health check marks a machine as unhealthy; `spec.healing` of the control plane has the steps, for its own machines
+//! and for workers. Every step is a plan with a gate, so etcd and the budget of workers are checked before anything
+//! stops, and a machine that has recovered is left alone. The last step is recorded, because the manager may stop
+//! between two steps.
 
 mod decide;
 mod ladder;

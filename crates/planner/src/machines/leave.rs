@@ -1,5 +1,5 @@
-//! A machine on its way out leaves etcd first: it hands over the lead, its member is removed, and only then is its host
-//! let go. One that is about to join must not do so any more, or is waited for.
+//! Removes a machine that is being deleted from etcd before its host is released: leadership is moved, then its member
+//! is removed. A machine that is about to join is stopped from it, or waited for.
 
 use jiff::{SignedDuration, Timestamp};
 

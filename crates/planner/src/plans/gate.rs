@@ -1,8 +1,8 @@
-//! When Kubernetes on a machine may be started again.
+//! When Kubernetes on a machine may be restarted.
 //!
-//! Every plan has a gate before that. It stays closed until the machine has come to it with everything else done, so
-//! that nobody is drained for a download; then pods are moved away, if they must be; and only then, with etcd able to
-//! bear it, the gate is opened.
+//! Every plan has a gate before that. It stays closed until the machine waits there with all downloads done, so that no
+//! machine is drained for a download; then pods are drained, if necessary; and then the gate is opened, if etcd keeps
+//! quorum.
 
 use jiff::{SignedDuration, Timestamp};
 

@@ -1,4 +1,4 @@
-//! What became of a machine's plan, as conditions tell it.
+//! The outcome of a machine's plan, for conditions.
 
 use jiff::Timestamp;
 

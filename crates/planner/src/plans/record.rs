@@ -109,7 +109,7 @@ impl Record {
     }
 }
 
-/// Whether no plan of the machine was ever applied, as far as anybody remembers.
+/// Whether no plan of the machine is known to have been applied.
 pub fn is_first(machine: &MachineFacts) -> bool {
     match &machine.plan {
         Some(plan) => plan.record.first && plan.progress != Progress::Applied,
@@ -117,7 +117,7 @@ pub fn is_first(machine: &MachineFacts) -> bool {
     }
 }
 
-/// The current setup of a machine, as far as its plan tells.
+/// The current setup of a machine, according to its plan.
 pub fn runs(machine: &MachineFacts) -> Option<Setup> {
     match machine.plan.as_ref().filter(|plan| plan.sound) {
         Some(plan) => plan.record.runs(plan.progress == Progress::Applied, plan.is_open),

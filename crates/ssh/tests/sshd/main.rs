@@ -3,9 +3,9 @@
 
 #![cfg(test)]
 
+mod authentication;
 mod bootstrap;
 mod check;
-mod door;
 mod follow;
 mod secrets;
 mod server;

@@ -34,7 +34,7 @@ fn server_with_sudo(ask: &str) -> SudoServer {
 }
 
 impl SudoServer {
-    /// Through the door, as a user who must become root, whoever runs the test.
+    /// Connects as a user without root rights, independent of the user that runs the test.
     async fn enter(&self, password: Option<&str>) -> Result<String, String> {
         let data = secret(&[("ssh-privatekey", &self.yard.server.client_key)]);
         let ssh = self.yard.host().spec.ssh.unwrap();

@@ -1,5 +1,5 @@
-//! The rows of the kinds that say who somebody is and what they may do: roles and bindings, certificate
-//! requests, and reviews, which keep nothing.
+//! The registry rows of kinds for authentication and authorization: roles and bindings, certificate requests, and
+//! reviews, which are not stored.
 
 use super::{
     BuiltIn,

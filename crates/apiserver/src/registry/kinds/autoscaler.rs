@@ -1,5 +1,5 @@
-//! HorizontalPodAutoscalers: stored as `autoscaling/v2`, shown as `v1` too, which knows one metric only. What `v1` lacks is in
-//! annotations, in the form in which kube-apiserver writes it there. They are only stored: no controller scales by them.
+//! HorizontalPodAutoscalers: stored as `autoscaling/v2`, shown as `v1` too, which has one metric only. Other fields are
+//! in annotations of `v1`, in the form of kube-apiserver. They are only stored: no controller scales by them.
 
 use std::sync::OnceLock;
 

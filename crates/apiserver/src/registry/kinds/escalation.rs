@@ -1,5 +1,5 @@
-//! Nobody hands out more than they have: roles and bindings are checked against the rules of whoever
-//! writes them, unless the verbs `escalate` and `bind` were granted.
+//! Privilege escalation: a user cannot write roles and bindings with more rights than they have, unless the verbs
+//! `escalate` and `bind` were granted.
 
 use serde_json::Value;
 
