@@ -1,4 +1,4 @@
-//! Who owns which field: what requests mean to `capstan-apiserver-merge`, and what its answers mean to them.
+//! Field ownership: adapts requests to `capstan-apiserver-merge`, and its results to responses.
 
 use capstan_apiserver_merge::{ApplyError, PatchError, Write, keep_unchanged_times, track_update};
 use serde_json::Value;

@@ -1,4 +1,4 @@
-//! Who sends a request.
+//! The sender of a request.
 
 use std::net::IpAddr;
 

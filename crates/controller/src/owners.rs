@@ -1,4 +1,4 @@
-//! Owner references: who made an object, who controls it, and what goes with it.
+//! Owner references: the creator of an object, its controller, and garbage collection.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::core::ObjectMeta;

@@ -1,5 +1,4 @@
-//! Writes what the agent has to say into the status of its report: the newest word, never a queue of old ones, and
-//! nothing when nothing has changed.
+//! Writes the status of the agent's report: only the newest state, and only if it has changed.
 
 use capstan_agent::pace;
 use capstan_plan::Report;

@@ -1,4 +1,4 @@
-//! Who is asking, and whether they may.
+//! Authentication and authorization of requests.
 
 pub(crate) mod authorize;
 pub(crate) mod client_certificate;

@@ -1,4 +1,4 @@
-//! OpenAPI v2: what v3 says, in one document of the older form. Pure.
+//! OpenAPI v2: the content of v3 in one document of the older form. Pure.
 
 use serde_json::{Map, Value, json};
 

@@ -1,5 +1,5 @@
-//! Admission policies and their bindings, compiled: those that validate and those that mutate. [`validation`] says what is
-//! wrong with one; `crate::admission` evaluates them.
+//! Admission policies and their bindings, compiled: validating and mutating ones. [`validation`] finds errors in one;
+//! `crate::admission` evaluates them.
 //!
 //! A write costs no look into the store as long as no policy and no binding changes: the compiled ones are kept, and the
 //! store announces changes.

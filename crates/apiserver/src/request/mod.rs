@@ -1,5 +1,5 @@
-//! Reading requests: what they are about, which form of answer they ask for, what their selectors and
-//! bodies say. Nothing in here touches the store or the registry.
+//! Parses requests: their target, the form of the response, selectors and bodies. Does not use the store or the
+//! registry.
 
 pub(crate) mod body;
 mod head;

@@ -1,4 +1,4 @@
-//! Delete: at once, or marked and left to those who hold it.
+//! Delete: at once, or marked until all finalizers are removed.
 
 use std::sync::Arc;
 

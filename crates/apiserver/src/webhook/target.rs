@@ -1,4 +1,4 @@
-//! Where a webhook is, as a `clientConfig` says it.
+//! The address of a webhook, from its `clientConfig`.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Who may connect to a manager, where the network plugin of the management cluster enforces it.
+//! NetworkPolicies of the managers, for network plugins that enforce them.
 
 use serde_json::{Value, json};
 

@@ -1,5 +1,5 @@
-//! What core makes of a provider's object: how it is reached ([`access`]), the fields of the contract, and the condition
-//! that repeats what the object says of itself ([`mirror`]).
+//! Access to the objects of providers ([`access`]), the fields of the contract, and conditions that are copied from
+//! them ([`mirror`]).
 
 mod access;
 mod mirror;

@@ -1,4 +1,4 @@
-//! What an extension says it serves, checked. Pure.
+//! Validates the handlers that an extension reports. Pure.
 
 use capstan_api::runtime::hooks::{API_VERSION, DEFAULT_TIMEOUT_SECONDS, LONGEST_TIMEOUT_SECONDS, NAMES};
 use capstan_api::runtime::{ExtensionHandler, FailurePolicy};

@@ -1,7 +1,7 @@
-//! Runtime extensions: finds out who serves a hook, and asks them.
+//! Runtime extensions: finds the extensions that serve a hook, and calls them.
 //!
-//! An extension is somebody else, even when it runs in the same process: it is reached over HTTPS, at the address and
-//! with the certificates that its ExtensionConfig gives, and by no other way.
+//! An extension is called in the same way even if it runs in this process: over HTTPS, at the address and with the
+//! certificates in its ExtensionConfig.
 
 mod address;
 mod call;

@@ -1,4 +1,4 @@
-//! Who serves a hook, by what the ExtensionConfigs say. Pure.
+//! The extensions that serve a hook, from the ExtensionConfigs. Pure.
 
 use capstan_api::conditions::get;
 use capstan_api::meta::annotations;
@@ -48,8 +48,8 @@ pub(super) fn selects_by_label(config: &ExtensionConfig) -> bool {
 
 /// The handlers of a hook for a namespace with these labels, by name.
 ///
-/// What an extension said once counts until it says something else, also while it cannot be reached. One that has never
-/// said anything may be the one that must be asked, so that nobody can go on without it.
+/// The last discovery of an extension counts until the next one succeeds, also while the extension cannot be reached.
+/// An extension that was never discovered may serve the hook, so the caller must wait for it.
 pub(super) fn serving(
     configs: &[Arc<ExtensionConfig>],
     hook: &str,

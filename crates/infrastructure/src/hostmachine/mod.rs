@@ -167,8 +167,8 @@ impl Machines {
         Ok(next)
     }
 
-    /// A machine that was moved here from another management plane has an agent that knows only the old one. The bootstrap
-    /// provider says so, and what to tell it.
+    /// The agent of a machine that was moved here still follows the previous management plane. The bootstrap provider
+    /// writes the hand-over for it into the bootstrap Secret.
     async fn follow(&self, machine: &HostMachine, host: &Host, secret: &str) -> Result<Next> {
         let (infrastructure, now) = (&self.infrastructure, self.infrastructure.now());
         let namespace = machine.namespace().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The rows of the kinds that are stored, beside those that say who may do what.
+//! The registry rows of the kinds that are stored, except those for authentication and authorization.
 
 use super::{
     BuiltIn,

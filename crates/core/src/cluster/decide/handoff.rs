@@ -1,7 +1,7 @@
-//! The two hand-offs of a Cluster: what its infrastructure and its control plane have done is written into the
-//! Cluster, where the other controllers read it. Pure.
+//! The two hand-offs of a Cluster: the results of its infrastructure and its control plane are written into the
+//! Cluster, where other controllers read them. Pure.
 //!
-//! What a provider has said once stays said: the flags of `status.initialization` never go back.
+//! The flags of `status.initialization` are never reset.
 
 use capstan_api::core::{Cluster, ClusterInitializationStatus};
 use capstan_api::meta::ContractVersionedObjectReference;
@@ -13,11 +13,11 @@ use std::time::Duration;
 
 use crate::external::{self, Reading};
 
-/// An object that does not exist has no owner whose reconcile its creation could wake.
+/// Requeue while an object does not exist: no event of it can trigger the Cluster that does not own it yet.
 const UNTIL_IT_EXISTS: Duration = Duration::from_secs(5);
 
-/// The owners that an infrastructure or control plane object should have: the Cluster too, as controller only if a
-/// topology made the object, because otherwise whoever did may control it.
+/// The desired owners of an infrastructure or control plane object: the Cluster too, as controller only if a topology
+/// created the object, because otherwise another object may be its controller.
 pub(in crate::cluster) fn owners_with(cluster: &Cluster, object: &DynamicObject) -> Vec<OwnerReference> {
     let mut meta = object.metadata.clone();
     let reference = match cluster.spec.topology.is_some() {

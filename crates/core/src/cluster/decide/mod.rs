@@ -1,4 +1,4 @@
-//! What to take over from the providers of a Cluster, and in which order to delete what belongs to it. Pure.
+//! Fields that a Cluster copies from its providers, and the order in which its objects are deleted. Pure.
 
 pub(super) mod delete;
 pub(super) mod handoff;

@@ -1,4 +1,4 @@
-//! Conditions that repeat what the infrastructure and the control plane say.
+//! Conditions that are copied from the infrastructure and the control plane.
 
 use capstan_api::conditions::{ConditionStatus, NewCondition, is_true, reasons, types};
 use capstan_api::core::Cluster;

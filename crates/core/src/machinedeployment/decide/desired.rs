@@ -116,7 +116,7 @@ fn unique(deployment: &MachineDeployment, basis: &Basis<'_>) -> String {
     format!("{}-{suffix}", hash(&deployment.spec.template))
 }
 
-/// Tells templates apart for people; it is never computed again, because the label stays.
+/// A label value that distinguishes templates, for people; it is computed once, because the label is kept.
 fn hash(template: &MachineTemplateSpec) -> u32 {
     let spec = &template.spec;
     let mut hasher = DefaultHasher::new();

@@ -92,7 +92,7 @@ impl MachineSetReconciler {
         }
     }
 
-    /// Sets `OwnerRemediated` of a Machine, or takes it away.
+    /// Sets or removes `OwnerRemediated` of a Machine.
     async fn write_owner_remediated(
         &self,
         machines: &mut [Machine],

@@ -40,8 +40,8 @@ pub(crate) fn handed_over(machine: &Machine, from: &MachineSet, to: &MachineSet)
     Some(metadata)
 }
 
-/// Whether the update of a Machine is to begin: it has been counted here, or came for a hand-over that nobody wants any
-/// more and becomes what its MachineSet says like any other.
+/// Whether the update of a Machine is to begin: it is acknowledged here, or its hand-over was cancelled, and it is
+/// updated like any other Machine.
 pub(crate) fn is_received(set: &MachineSet, machine: &Machine) -> bool {
     let is_waiting = is_annotated(machine, in_place::PENDING_ACKNOWLEDGE_MOVE)
         && annotation(set, in_place::RECEIVE_MACHINES_FROM).is_some();

@@ -1,4 +1,4 @@
-//! What MachineSets and MachineDeployments say of many Machines in one sentence. Pure.
+//! Messages of MachineSets and MachineDeployments about many Machines. Pure.
 
 use capstan_api::conditions::{ConditionStatus, get, types as shared};
 use capstan_api::core::Machine;
