@@ -16,6 +16,7 @@
 //! | [`probes`] | health probes of an applied plan |
 //! | [`pace`] | when a report is written |
 //! | [`report`] | the content of a report, bounded and without secrets |
+//! | [`upgrade`] | how the agent replaces its own program, and reverts that |
 //! | [`https`] | requests over TLS that trust only certain CAs |
 //!
 //! This crate does not depend on Kubernetes, or on how plans and reports are transported: it takes a
@@ -38,9 +39,10 @@ mod redact;
 pub mod report;
 pub mod running;
 pub mod store;
+pub mod upgrade;
 
 pub use clock::{Clock, SystemClock};
-pub use engine::{Advance, Engine, EngineError, Leftover, Reset};
+pub use engine::{Advance, Engine, EngineError, Leftover, Reset, Restart};
 pub use journal::Journal;
 pub use machine::Machine;
 pub use redact::Redactor;

@@ -1,11 +1,12 @@
 //! The content of a report about a plan: made from the journal alone, so that it is the same after a crash.
 
 use capstan_plan::{
-    Facts, Ledger, LedgerBefore, LedgerItem, LedgerKind, Phase, ProbeResult, Progress, Report, Standing,
-    StepName, StepOutput, StepProgress, VerifiedPlan, limits,
+    Facts, Ledger, LedgerBefore, LedgerItem, LedgerKind, Phase, ProbeResult, Progress, Report,
+    ReportedCapabilities, Standing, StepName, StepOutput, StepProgress, VerifiedPlan, limits,
 };
 use jiff::Timestamp;
 
+use crate::engine::understood;
 use crate::journal::{Attempt, Class, Current, End, Failure, History, Outcome};
 use crate::ledger::{self, After, Before, Item};
 use crate::machine::{Exit, Ran};
@@ -71,9 +72,21 @@ fn place(plan: &VerifiedPlan, name: &StepName, last: Option<&Attempt>) -> Option
     })
 }
 
+/// Version of the agent.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+
 /// The report of an agent that has not seen a plan.
 pub fn hello() -> Report {
-    Report { agent_version: Some(env!("CARGO_PKG_VERSION").to_owned()), ..Report::default() }
+    Report {
+        agent_version: Some(VERSION.to_owned()),
+        capabilities: Some(capabilities(false)),
+        ..Report::default()
+    }
+}
+
+/// What this agent understands. Not every agent can replace its program.
+pub fn capabilities(replaces_itself: bool) -> ReportedCapabilities {
+    ReportedCapabilities::of_this_version(VERSION, &understood(replaces_itself))
 }
 
 /// The complete report.

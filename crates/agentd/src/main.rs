@@ -7,6 +7,8 @@
 //! | [`follow`] | follows another management plane, if its epoch is later |
 //! | [`explain`] | prints what the agent does and why, for people |
 //! | [`reset`] | reverts all changes of the machine, and removes the agent last |
+//! | [`check`] | whether this program could work on this machine, before it replaces another one |
+//! | [`guard`] | puts the previous program back if the new one does not work |
 //! | [`supervise`] | the supervisor of a command, which outlives the agent |
 //! | [`api`] | the requests to the management plane |
 //!
@@ -15,6 +17,7 @@
 
 mod api;
 mod backoff;
+mod check;
 mod config;
 mod credential;
 mod daemon;
@@ -22,6 +25,7 @@ mod enroll;
 mod explain;
 mod files;
 mod follow;
+mod guard;
 mod paths;
 mod reset;
 mod service;
@@ -88,6 +92,15 @@ enum Command {
         #[arg(short, long, value_enum, default_value_t = Output::Text)]
         output: Output,
     },
+    /// Check whether this program could run on this machine: read configuration, credential and journal, and write nothing
+    Check,
+    /// Put this program back if the one that has replaced it does not work; only systemd starts this
+    #[command(hide = true)]
+    Guard {
+        /// The time for the confirmation is over
+        #[arg(long)]
+        expired: bool,
+    },
     /// Run one command for the agent and record its result; only the agent starts this
     #[command(hide = true)]
     Supervise {
@@ -128,6 +141,8 @@ fn main() -> ExitCode {
             }
             Command::Explain { step: None, output } => explain::run(&paths, output == Output::Json).await,
             Command::Reset { output } => reset::run(&paths, output == Output::Json).await,
+            Command::Check => check::run(&paths),
+            Command::Guard { expired } => guard::run(&paths, expired).await,
             Command::Supervise { folder } => supervise::run(&folder).await,
             Command::Version => print(&format!("capstan-agent {}\n", env!("CARGO_PKG_VERSION"))),
         }

@@ -161,7 +161,7 @@ impl Fleet {
     /// Marks the plan of a machine, if it gets one, as applied.
     fn carry_out(&mut self, index: usize) -> Result<()> {
         let Decision::Write(written) = self.decision(index)? else { return Ok(()) };
-        let Written { rendered, record, revision } = *written;
+        let Written { rendered, record, revision, .. } = *written;
         let sealed = seal(&rendered, &name(index), &id(index), revision, &self.keys, self.now)?;
         self.facts[index].plan = Some(PlanFacts {
             id: sealed.id(),
@@ -173,6 +173,7 @@ impl Fleet {
             drain_since: None,
             record,
             programs: capstan_distro::programs(sealed.plan()).cloned().collect(),
+            agent: sealed.plan().agent.clone(),
             progress: Progress::Applied,
         });
         Ok(())

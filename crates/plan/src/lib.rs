@@ -12,9 +12,11 @@
 //! | [`SignedPlan`] | bytes with an unverified signature, as in a Secret |
 //! | [`VerifiedPlan`] | a trusted key has signed it for this machine; the agent applies it |
 //!
-//! The [`OpenGates`] beside a plan name the gates that the agent may pass.
+//! The [`OpenGates`] beside a plan name the gates that the agent may pass. [`Capabilities`] are what an agent understands, and what a
+//! plan needs.
 
 mod base64_text;
+mod capability;
 mod content;
 mod digest;
 mod gates;
@@ -30,6 +32,7 @@ mod succession;
 mod text;
 mod time;
 
+pub use capability::{Capabilities, Capability, ReportedCapabilities};
 pub use content::{Content, SecretText};
 pub use digest::{Digest, DigestError, Hasher};
 pub use gates::{GatesError, OpenGates, SignedGates};
@@ -37,12 +40,12 @@ pub use identity::{Epoch, MachineIdentity, NumberError, PlanId, Revision};
 pub use path::{MachinePath, Mode, ModeError, PathError};
 pub use report::{
     Drift, Excerpt, Facts, HostileReport, Ledger, LedgerBefore, LedgerItem, LedgerKind, Phase, ProbeResult,
-    Progress, Report, Standing, StepOutput, StepProgress,
+    Progress, RejectedProgram, Report, ReportedProgram, Standing, StepOutput, StepProgress,
 };
 pub use schema::{
-    Action, ApiVersion, Argv, ArgvError, Artifact, Check, Command, Directory, EnvVar, File, Gate, HttpUrl,
-    HttpsUrl, Limit, MachinePlan, OnDrift, PlanError, PlanKind, Probe, Repeat, Retry, Source, SourceUrl,
-    SourceUrlError, Step, Stop, Target, Undo, Unit, Unpack, UrlError, limits,
+    Action, AgentProgram, ApiVersion, Argv, ArgvError, Artifact, Check, Command, Directory, EnvVar, File,
+    Gate, HttpUrl, HttpsUrl, Limit, MachinePlan, OnDrift, PlanError, PlanKind, Probe, Repeat, Retry, Source,
+    SourceUrl, SourceUrlError, Step, Stop, Target, Undo, Unit, Unpack, UrlError, limits,
 };
 pub use sealed::{ParseError, SealedPlan};
 pub use secret::{SECRET_TYPE, SecretData, SecretError, keys};

@@ -21,7 +21,7 @@ const COMPARING: Duration = Duration::from_secs(600);
 const RELIEF: Duration = Duration::from_secs(30);
 
 /// What is ours to write. A request for a credential is written elsewhere, and others may add to what they understand.
-const OURS: [&str; 15] = [
+const OURS: [&str; 17] = [
     "plan",
     "phase",
     "step",
@@ -36,6 +36,8 @@ const OURS: [&str; 15] = [
     "planKey",
     "problem",
     "agentVersion",
+    "capabilities",
+    "agentProgram",
     "lastUpdated",
 ];
 

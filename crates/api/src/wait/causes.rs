@@ -121,6 +121,13 @@ causes! {
     );
     /// The agent cannot work, for example because the disk is full.
     AGENT_PROBLEM = Cause::person("AgentProblem", "remove the cause on the machine, and the agent continues by itself");
+    /// The program of the agent in the plan does not work on the machine. The previous one runs.
+    AGENT_UPGRADE_FAILED = Cause::person(
+        "AgentUpgradeFailed",
+        "see `journalctl --unit capstan-agent` on the machine; offer a version of the agent that works (capstan artifacts add)",
+    );
+    /// The agent cannot fetch or check the program in its plan now. It tries again every five minutes.
+    AGENT_UPGRADE_WAITS = Cause::new("AgentUpgradeWaits", Owner::Agent);
     /// Health probes of the machine fail.
     PROBE_FAILED = Cause::person(
         "ProbeFailed",
@@ -172,6 +179,12 @@ causes! {
 
     /// The plan waits for its turn, or for what the message names.
     PLAN_WAITS = Cause::new("Waiting", Owner::ControlPlane).on("Planned");
+    /// The agent of the machine would reject the plan: it is of an earlier version and lacks what the message names.
+    AGENT_TOO_OLD = Cause::person(
+        "AgentTooOld",
+        "install the agent of this version as /opt/capstan/capstan-agent on the machine, and run `systemctl restart capstan-agent`",
+    )
+    .on("Planned");
     /// The plan has failed on the machine. It is tried again if there is a time for it.
     PLAN_FAILED = Cause::person("Failed", "look at the output of the step (capstan why machine/NAME)").on("Planned");
 }

@@ -6,9 +6,11 @@ use capstan_api::bootstrap::CapstanConfig;
 use capstan_api::core::Machine;
 use capstan_controller::{in_place, pause};
 use capstan_distro::{InputError, Rendered, Role, SecretFiles};
-use capstan_plan::Revision;
+use capstan_plan::{Capabilities, Revision};
 use capstan_planner::facts::{MachineFacts, Progress};
-use capstan_planner::plans::{self, Elected, Outcome, Record, Setup, Verdict, others_serve, runs};
+use capstan_planner::plans::{
+    self, Elected, Outcome, Record, Setup, Unsupported, Verdict, others_serve, runs, supports,
+};
 use capstan_planner::wait;
 use kube::ResourceExt as _;
 
@@ -33,8 +35,12 @@ pub(crate) struct Prepared {
 pub(crate) enum Decision {
     /// No plan is written: the machine waits, its config is rejected, or its plan has failed.
     Tell(Outcome),
-    /// The machine has the right plan, of this revision.
-    Keep(Revision),
+    /// The machine has the right plan.
+    Keep {
+        revision: Revision,
+        /// What is left out of it.
+        without: Option<String>,
+    },
     /// A new plan is written.
     Write(Box<Written>),
 }
@@ -44,6 +50,8 @@ pub(crate) struct Written {
     pub(crate) rendered: Rendered,
     pub(crate) record: Record,
     pub(crate) revision: Revision,
+    /// What is left out of it.
+    pub(crate) without: Option<String>,
 }
 
 /// The desired state of the machine at `index`, or what it waits for.
@@ -93,7 +101,10 @@ pub(crate) fn decide(
     let own = &facts[index];
     let Prepared { role, software } = prepared;
     let others_serve = others_serve(own, facts);
-    let subject = Subject { machine, config, facts: own, role: *role, others_serve, files, software };
+    let offered = software::agent(materials.shelf.catalog, own.architecture.as_deref());
+    let agent = plans::agent_program(own, facts, offered.as_ref());
+    let agent = agent.as_ref();
+    let subject = Subject { machine, config, facts: own, role: *role, others_serve, files, software, agent };
     let ran = runs(own);
     let current = own.plan.as_ref().map_or(Revision::FIRST, |plan| plan.id.revision());
     let render = |revision| {
@@ -107,7 +118,9 @@ pub(crate) fn decide(
     let (epoch, now) = (materials.keys.epoch, materials.now);
     let verdict = plans::verdict(own, facts, materials.budgets, &rendered.fingerprint, epoch, now);
     let (revision, attempt) = match verdict {
-        Verdict::Keep => return Decision::Keep(current),
+        Verdict::Keep => {
+            return Decision::Keep { revision: current, without: plans::without(own, &rendered.left_out) };
+        }
         Verdict::Wait(wait) => return Decision::Tell(Outcome::Waiting(wait)),
         Verdict::Failed { again } => {
             let plan = own.plan.as_ref();
@@ -120,6 +133,14 @@ pub(crate) fn decide(
         }
         Verdict::Write { revision, attempt } => (revision, attempt),
     };
+    if let Err(unsupported) =
+        supports(own, &Capabilities::needed_by(&rendered.steps, rendered.agent.as_ref()))
+    {
+        return Decision::Tell(match unsupported {
+            Unsupported::Unknown(wait) => Outcome::Waiting(wait),
+            Unsupported::Lacking(wait) => Outcome::Unsupported(wait),
+        });
+    }
     if own.plan.is_some() && current != revision {
         // What is saved before an upgrade is bound to the revision.
         rendered = match render(revision) {
@@ -132,7 +153,8 @@ pub(crate) fn decide(
     let first = plans::is_first(own);
     let (retry, earlier) = (own.retry.clone(), plans::earlier(own));
     let record = Record { setup, ran, first, attempt, written: Some(now), retry, earlier };
-    Decision::Write(Box::new(Written { rendered, record, revision }))
+    let without = plans::without(own, &rendered.left_out);
+    Decision::Write(Box::new(Written { rendered, record, revision, without }))
 }
 
 fn refused(config: &CapstanConfig, error: InputError) -> Outcome {

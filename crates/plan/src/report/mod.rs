@@ -4,12 +4,15 @@
 //! that were executed. The report is serialized as the status of a MachineReport, field by field. Values that are too
 //! long for that schema are truncated, because an API server would reject the whole report.
 
+mod program;
 mod wire;
+
+pub use program::{RejectedProgram, ReportedProgram};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::{KeyId, PlanId, StepName};
+use crate::{Capabilities, KeyId, PlanId, ReportedCapabilities, StepName};
 
 /// The report of an agent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -42,6 +45,12 @@ pub struct Report {
     /// Version of the agent.
     pub agent_version: Option<String>,
 
+    /// What the agent understands beyond the first release.
+    pub capabilities: Option<ReportedCapabilities>,
+
+    /// The program of the agent. An agent that cannot replace itself does not report it.
+    pub agent_program: Option<ReportedProgram>,
+
     /// When the agent wrote it.
     pub last_updated: Option<Timestamp>,
 }
@@ -66,6 +75,16 @@ impl Report {
         match &self.standing {
             Standing::Plan(progress) if progress.phase == Phase::Applied => Some(progress.plan),
             _ => self.applied,
+        }
+    }
+
+    /// What the agent understands. `None` while no agent has reported.
+    pub fn capabilities(&self) -> Option<Capabilities> {
+        match (&self.agent_version, &self.capabilities) {
+            // An agent that enrols names its capabilities first and its version last.
+            (None, reported) => reported.as_ref().map(ReportedCapabilities::known),
+            (Some(version), Some(reported)) if reported.agent_version == *version => Some(reported.known()),
+            (Some(_), _) => Some(Capabilities::FIRST_RELEASE),
         }
     }
 

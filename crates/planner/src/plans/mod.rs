@@ -1,12 +1,15 @@
 //! Plans: which machine begins the cluster, which plan each machine gets, and when it may restart Kubernetes.
 
+mod agents;
 mod decide;
 mod earlier;
 mod election;
 mod gate;
 mod outcome;
 mod record;
+mod support;
 
+pub use agents::agent_program;
 pub(crate) use decide::runs_ahead;
 pub use decide::{LIFE, Verdict, others_serve, restart_after, role, verdict};
 pub use earlier::{Earlier, Effect, Ending, earlier, effect};
@@ -16,6 +19,7 @@ pub use outcome::Outcome;
 #[cfg(test)]
 pub(crate) use record::MOST_ATTEMPTS;
 pub use record::{RECORD_ANNOTATION, Record, Setup, is_first, runs};
+pub use support::{Unsupported, supports, without};
 
 /// The gate in every plan before the restart of Kubernetes.
 pub const RESTART_GATE: &str = "drained";

@@ -1,0 +1,126 @@
+//! Plans for agents of different versions: an agent gets nothing that it does not understand.
+
+#![cfg(test)]
+
+#[path = "../../plan/tests/common/first_release.rs"]
+mod first_release;
+
+use capstan_api::bootstrap::{CapstanConfigSpec, DriftPolicy};
+use capstan_distro::{Endpoint, Heal, Inputs, Network, Rendered, Role, SecretFiles, Software, render};
+use capstan_plan::{
+    AgentProgram, Capabilities, Capability, Digest, Epoch, MachineIdentity, MachinePlan, Revision,
+    SealedPlan, SecretText,
+};
+use std::collections::BTreeMap;
+
+/// A configuration that asks for everything that came after the first release.
+fn demanding() -> CapstanConfigSpec {
+    CapstanConfigSpec { on_drift: Some(DriftPolicy::Report), ..CapstanConfigSpec::default() }
+}
+
+fn rendered(config: &CapstanConfigSpec, capabilities: &Capabilities) -> Rendered {
+    rendered_with(config, capabilities, None)
+}
+
+fn rendered_with(
+    config: &CapstanConfigSpec,
+    capabilities: &Capabilities,
+    agent: Option<&AgentProgram>,
+) -> Rendered {
+    let source = "https://plane.example/k3s".parse().unwrap();
+    let software =
+        Software { sha256: Digest::of(b"k3s"), size: 3, sources: vec![capstan_plan::Source::new(source)] };
+    render(&Inputs {
+        role: Role::Worker,
+        others_serve: false,
+        version: "v1.36.0+k3s1",
+        node_name: "n",
+        provider_id: "p",
+        endpoint: &Endpoint { host: "h".to_owned(), port: 6443 },
+        network: &Network::default(),
+        token: &SecretText::new("t"),
+        agent_token: None,
+        ca: None,
+        certificates: None,
+        labels: &BTreeMap::new(),
+        taints: &[],
+        capabilities,
+        agent,
+        config,
+        secrets: &SecretFiles::new(),
+        restart_after: None,
+        heal: Heal::default(),
+        software: &software,
+        images: None,
+        former: None,
+        snapshot: None,
+    })
+    .unwrap()
+}
+
+fn bytes(rendered: &Rendered) -> Vec<u8> {
+    let machine = MachineIdentity { name: "web-0".parse().unwrap(), machine_id: "id".parse().unwrap() };
+    let mut plan = MachinePlan::new(machine, Revision::FIRST, Epoch(1), jiff::Timestamp::UNIX_EPOCH);
+    plan.steps.clone_from(&rendered.steps);
+    plan.probes.clone_from(&rendered.probes);
+    plan.redact.clone_from(&rendered.redact);
+    plan.agent.clone_from(&rendered.agent);
+    plan.seal().unwrap().bytes().to_vec()
+}
+
+#[test]
+fn an_agent_of_the_first_release_reads_every_plan_that_it_gets() {
+    for config in [CapstanConfigSpec::default(), demanding()] {
+        let plan = rendered(&config, &Capabilities::FIRST_RELEASE);
+        assert!(Capabilities::needed_by(&plan.steps, None).is_empty());
+        assert_eq!(first_release::read(&bytes(&plan)), Ok(()));
+    }
+}
+
+#[test]
+fn what_an_agent_does_not_understand_is_left_out_and_told() {
+    let (old, new) = (Capabilities::FIRST_RELEASE, Capabilities::all());
+    let (without, with) = (rendered(&demanding(), &old), rendered(&demanding(), &new));
+    let drift = Capabilities::from_iter([Capability::OnDrift]);
+    assert_eq!(without.left_out, ["spec.onDrift"]);
+    assert_eq!(without.steps, rendered(&CapstanConfigSpec::default(), &old).steps);
+    assert_eq!((with.left_out.len(), Capabilities::needed_by(&with.steps, None)), (0, drift));
+    assert!(first_release::read(&bytes(&with)).is_err());
+    assert!(SealedPlan::parse(&bytes(&with)).is_ok());
+}
+
+/// An upgrade of the agent is no reason to restart k3s, and a plan that asks for nothing stays.
+#[test]
+fn an_upgraded_agent_gets_what_was_left_out_and_nothing_else() {
+    let (old, new) = (Capabilities::FIRST_RELEASE, Capabilities::from_iter([Capability::OnDrift]));
+    let plain = CapstanConfigSpec::default();
+    assert_eq!(rendered(&plain, &old), rendered(&plain, &new));
+    let (before, after) =
+        (rendered(&demanding(), &old).fingerprint, rendered(&demanding(), &new).fingerprint);
+    assert_ne!(before.whole, after.whole);
+    assert_eq!((before.restart, before.drain), (after.restart, after.drain));
+}
+
+#[test]
+fn another_program_of_the_agent_is_another_plan_and_restarts_nothing() {
+    let (config, all) = (CapstanConfigSpec::default(), Capabilities::all());
+    let program = |content: &str, at: &str| AgentProgram {
+        sha256: Digest::of(content.as_bytes()),
+        size: 5,
+        sources: vec![capstan_plan::Source::new(at.parse().unwrap())],
+    };
+    let with = |program: &AgentProgram| rendered_with(&config, &all, Some(program));
+    let none = rendered(&config, &all);
+    let one = with(&program("one", "https://plane.example/one"));
+    assert_eq!(one.steps, none.steps);
+    assert_ne!(one.fingerprint.whole, none.fingerprint.whole);
+    assert_eq!(
+        (one.fingerprint.restart, one.fingerprint.drain),
+        (none.fingerprint.restart, none.fingerprint.drain)
+    );
+    assert_ne!(with(&program("two", "https://plane.example/two")).fingerprint.whole, one.fingerprint.whole);
+    assert_eq!(with(&program("one", "https://other.example/one")).fingerprint, one.fingerprint);
+    assert!(first_release::read(&bytes(&one)).is_err());
+    let needed = Capabilities::needed_by(&one.steps, one.agent.as_ref());
+    assert_eq!(needed, [Capability::ReplaceAgent].into_iter().collect());
+}
