@@ -43,6 +43,11 @@ impl<'a> Cluster<'a> {
         Self { yard, name: name.to_owned() }
     }
 
+    /// The yard that it is in.
+    pub fn yard(&self) -> &Yard {
+        self.yard
+    }
+
     /// Name of its control plane.
     pub fn control_plane(&self) -> String {
         format!("{}-control-plane", self.name)

@@ -242,6 +242,23 @@ impl Yard {
         Ok(())
     }
 
+    /// The program that machines get as their agent when they are bootstrapped.
+    pub fn agent(&self) -> &Path {
+        Path::new(&self.args[self.agent_argument()])
+    }
+
+    /// Starts `capstan` again with another program as the agent of this version.
+    pub async fn offer_agent(&mut self, program: &Path) -> Result<()> {
+        let place = self.agent_argument();
+        self.args[place] = program.to_string_lossy().into_owned();
+        self.kill_and_restart().await
+    }
+
+    fn agent_argument(&self) -> usize {
+        let flag = self.args.iter().position(|arg| arg == AGENT_FLAG);
+        flag.expect("every plane is started with an agent") + 1
+    }
+
     /// Diagnostic output for a failed test.
     pub async fn diagnostics(&self) -> String {
         let mut output = String::new();
@@ -278,6 +295,7 @@ pub async fn is_clean(machine: &TestMachine) -> Result<()> {
 const API_SERVER: u16 = 6443;
 
 const KUBECONFIG: &str = "plane.kubeconfig";
+const AGENT_FLAG: &str = "--agent-binary";
 
 async fn prepare(names: &[&str]) -> Result<(Machines, TempDir)> {
     // Both before the machines boot: they take the processors for themselves.
@@ -346,7 +364,7 @@ fn common(machines: &Machines, folder: &TempDir) -> Vec<String> {
         ("--data-dir", path(folder, "data")),
         ("--artifacts-dir", path(folder, "artifacts")),
         ("--artifacts-listen", format!("{}:6441", machines.gateway())),
-        ("--agent-binary", root.to_string_lossy().into_owned()),
+        (AGENT_FLAG, root.to_string_lossy().into_owned()),
     ];
     words.into_iter().flat_map(|(flag, value)| [flag.to_owned(), value]).collect()
 }
