@@ -154,7 +154,11 @@ async fn a_program_that_crashes_is_started_a_few_times() {
     };
     for start_number in 1..=MOST_STARTS {
         let guarded = guard(&world, &places(), Occasion::Start, start()).await.unwrap();
-        assert_eq!((guarded, installed(&world)), (Guarded::OnTrial, digest("new")), "start {start_number}");
+        assert_eq!(
+            (guarded, installed(&world)),
+            (Guarded::OnTrial { starts: start_number }, digest("new")),
+            "start {start_number}"
+        );
     }
     let guarded = guard(&world, &places(), Occasion::Start, start()).await.unwrap();
     assert_eq!((guarded, installed(&world)), (Guarded::Returned, digest("old")));

@@ -1,5 +1,5 @@
-//! `capstan-agent check`: whether this program could run on this machine. Started by the agent that it is to replace. Writes nothing,
-//! and asks nobody.
+//! `capstan-agent check`: whether this program could run on this machine. Started by the agent that it is to replace. Writes nothing, and
+//! sends no request.
 
 use crate::config::Config;
 use crate::credential::{Credential, Key};

@@ -15,9 +15,16 @@ pub(crate) async fn run(paths: &Paths, expired: bool) -> Result<(), Failure> {
     let guarded = guard(&machine, &places, occasion, Timestamp::now()).await.map_err(Failure::new)?;
     match guarded {
         Guarded::Nothing => Ok(()),
-        Guarded::OnTrial => {
+        Guarded::OnTrial { starts } => {
             say!("{} is on trial", places.program);
-            if paths.is_machine() { service::end_trial_later(paths, CONFIRMATION).await } else { Ok(()) }
+            if !paths.is_machine() {
+                return Ok(());
+            }
+            if starts == 1 {
+                // The timer of an earlier trial would end this one too early.
+                service::forget_trial().await;
+            }
+            service::end_trial_later(paths, CONFIRMATION).await
         }
         Guarded::Returned => {
             say!("{} does not work; the previous program is back", places.program);

@@ -75,7 +75,7 @@ pub(crate) async fn end_trial_later(paths: &Paths, time: Duration) -> Result<(),
     if is_armed { Ok(()) } else { Err(Failure::new(format!("systemd-run failed: {}", said.trim()))) }
 }
 
-/// Nobody waits for the confirmation of a program any more.
+/// Stops the timer that ends a trial.
 pub(crate) async fn forget_trial() {
     // There is none, most often.
     let _ = systemctl(&["stop", &format!("{TRIAL}.timer")]).await;

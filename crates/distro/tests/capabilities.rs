@@ -89,7 +89,7 @@ fn what_an_agent_does_not_understand_is_left_out_and_told() {
     assert!(SealedPlan::parse(&bytes(&with)).is_ok());
 }
 
-/// An upgrade of the agent is no reason to restart k3s, and a plan that asks for nothing stays.
+/// An upgrade of the agent does not restart k3s, and a plan that asks for nothing stays.
 #[test]
 fn an_upgraded_agent_gets_what_was_left_out_and_nothing_else() {
     let (old, new) = (Capabilities::FIRST_RELEASE, Capabilities::from_iter([Capability::OnDrift]));

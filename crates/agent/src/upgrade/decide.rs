@@ -46,7 +46,7 @@ pub enum Occasion {
 pub enum GuardStep {
     /// Nothing: no program is on trial.
     Leave,
-    /// Forget the trial: another program is there, which somebody else has put there.
+    /// Forget the trial: another program was installed by hand.
     Forget,
     /// Note that the program is started for this time.
     Count(u32),
@@ -166,7 +166,7 @@ mod tests {
             ("nothing is to do", UpgradeState::Idle, Start, false, false, GuardStep::Leave),
             ("confirmed in time", UpgradeState::Idle, Expired, true, false, GuardStep::Leave),
             ("rejected before", rejected("new"), Start, false, true, GuardStep::Leave),
-            // Somebody has installed it by hand.
+            // It was installed by hand.
             ("rejected before, and there again", rejected("new"), Start, true, false, GuardStep::Leave),
             ("not switched yet", trial("new", 0), Start, false, true, GuardStep::Leave),
             ("not switched yet, late", trial("new", 0), Expired, false, true, GuardStep::Leave),

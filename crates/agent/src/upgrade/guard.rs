@@ -12,7 +12,10 @@ pub enum Guarded {
     /// Nothing.
     Nothing,
     /// A program on trial is about to be started.
-    OnTrial,
+    OnTrial {
+        /// For this time.
+        starts: u32,
+    },
     /// The previous program is back.
     Returned,
 }
@@ -41,7 +44,7 @@ pub async fn guard(
         GuardStep::Forget => places.write(machine, &UpgradeState::Idle).await.map(|()| Guarded::Nothing),
         GuardStep::Count(starts) => {
             let counted = UpgradeState::Trial { to: to.clone(), from: *from, starts };
-            places.write(machine, &counted).await.map(|()| Guarded::OnTrial)
+            places.write(machine, &counted).await.map(|()| Guarded::OnTrial { starts })
         }
         GuardStep::Return { reason } => {
             let previous = machine.read(&places.previous, limits::AGENT_BYTES).await?;
