@@ -1,8 +1,8 @@
 //! What is told of a plan: made from the journal alone, so that it is the same after a crash.
 
 use capstan_plan::{
-    Facts, Ledger, LedgerBefore, LedgerItem, LedgerKind, Phase, ProbeResult, Progress, Report, Standing,
-    StepName, StepOutput, StepProgress, VerifiedPlan, limits,
+    Facts, Ledger, LedgerBefore, LedgerItem, LedgerKind, Phase, ProbeResult, Progress, Report,
+    ReportedCapabilities, Standing, StepName, StepOutput, StepProgress, VerifiedPlan, limits,
 };
 use jiff::Timestamp;
 
@@ -71,9 +71,21 @@ fn place(plan: &VerifiedPlan, name: &StepName, last: Option<&Attempt>) -> Option
     })
 }
 
+/// Version of the agent.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+
 /// The report of an agent that has not seen a plan.
 pub fn hello() -> Report {
-    Report { agent_version: Some(env!("CARGO_PKG_VERSION").to_owned()), ..Report::default() }
+    Report {
+        agent_version: Some(VERSION.to_owned()),
+        capabilities: Some(capabilities()),
+        ..Report::default()
+    }
+}
+
+/// What this agent understands.
+pub fn capabilities() -> ReportedCapabilities {
+    ReportedCapabilities::of_this_version(VERSION)
 }
 
 /// The complete report.

@@ -6,8 +6,9 @@
 
 mod support;
 
-use capstan_agent::journal::{Entry, History, decode};
+use capstan_agent::journal::{Entry, History, JournalError, UnreadableJournal, decode};
 use capstan_agent::{Engine, Journal};
+use capstan_plan::{Digest, Phase};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::Index;
@@ -130,6 +131,104 @@ fn the_journal_of_this_suite_has_every_kind_of_line() {
     ] {
         assert!(kinds.contains(kind), "{kind} is not among {kinds:?}");
     }
+}
+
+/// A line as another version may write it.
+fn line(seq: usize, rest: &str) -> Vec<u8> {
+    let json = format!("{{\"seq\":{seq},{rest}}}");
+    format!("{} {json}\n", Digest::of(json.as_bytes()).short()).into_bytes()
+}
+
+fn lines(world: &World) -> usize {
+    world.state().journal.iter().filter(|byte| **byte == b'\n').count()
+}
+
+async fn carry_out(world: &World, revision: u64, content: &str) -> Phase {
+    let journal = Journal::open(world.clone()).await.unwrap();
+    let mut engine = Engine::new(world.clone(), journal, TestClock::new());
+    let plan = steps(revision, vec![file("motd", "/etc/motd", content), run("once", "init").once()]);
+    engine.apply(&plan, &open(&plan), |_| ()).await.unwrap().phase
+}
+
+#[tokio::test]
+async fn an_earlier_agent_works_with_the_journal_of_a_later_one_and_back() {
+    let world = World::with(&[("/etc/motd", "welcome")]);
+    assert_eq!(carry_out(&world, 1, "first").await, Phase::Applied);
+    for (revision, content) in [(2, "second"), (3, "third")] {
+        // The later one writes what only informs, and the earlier one continues behind it.
+        let later = line(lines(&world), r#""entry":{"sang":{"song":1}},"informs":true"#);
+        world.state().journal.extend(&later);
+        assert_eq!(carry_out(&world, revision, content).await, Phase::Applied);
+        let journal = world.state().journal.clone();
+        assert!(journal.windows(later.len()).any(|line| *line == later), "the line is still there");
+        assert_eq!(decode(&journal).unwrap().lines, lines(&world) as u64);
+    }
+    assert_eq!(world.content("/etc/motd").as_deref(), Some("third"));
+    assert_eq!(world.started("init"), 1, "what has run once is known");
+}
+
+#[tokio::test]
+async fn a_line_that_does_not_only_inform_stops_an_earlier_agent_and_stays() {
+    let world = World::with(&[]);
+    assert_eq!(carry_out(&world, 1, "first").await, Phase::Applied);
+    for later in [r#""entry":{"owes":{"path":"/x"}}"#, r#""entry":"resetBegan","needs":["order"]"#] {
+        let before = world.state().journal.clone();
+        let later = line(lines(&world), later);
+        world.state().journal.extend(later);
+        let written = world.state().journal.clone();
+        let error = Journal::open(world.clone()).await.map(drop).expect_err("it is not understood");
+        assert!(matches!(error, JournalError::Unreadable(UnreadableJournal::Later { .. })), "{error}");
+        assert_eq!(world.state().journal, written, "the later version finds it as it was");
+        world.state().journal = before;
+    }
+}
+
+/// Every field of every line, without positions. Keys of the maps of a snapshot are names.
+fn fields(journal: &[u8]) -> std::collections::BTreeSet<String> {
+    fn add(value: &serde_json::Value, at: &str, found: &mut std::collections::BTreeSet<String>) {
+        match value {
+            serde_json::Value::Object(map) => map.iter().for_each(|(key, value)| {
+                let path = format!("{at}/{key}");
+                add(value, &path, found);
+                found.insert(path);
+            }),
+            serde_json::Value::Array(items) => items.iter().for_each(|item| add(item, at, found)),
+            // A kind of line without content.
+            serde_json::Value::String(kind) if at == "/entry" => _ = found.insert(format!("{at}/{kind}")),
+            _ => {}
+        }
+    }
+    let mut found = std::collections::BTreeSet::new();
+    for line in std::str::from_utf8(journal).unwrap().lines() {
+        add(&serde_json::from_str(line.split_once(' ').unwrap().1).unwrap(), "", &mut found);
+    }
+    found
+}
+
+/// What agents of the first release have written. It never changes.
+const FIRST_RELEASE: &[u8] = include_bytes!("golden/first-release.journal");
+
+#[test]
+fn a_journal_of_the_first_release_is_read() {
+    let decoded = decode(FIRST_RELEASE).unwrap();
+    assert_eq!(decoded.whole, FIRST_RELEASE.len());
+    let mut history = History::default();
+    decoded.entries.into_iter().for_each(|entry| history.record(entry));
+    assert!(history.current.is_some() && history.applied.is_some() && !history.resetting);
+}
+
+/// If this fails for a new kind of line: one that only informs says so; any other is read by one release and written by the next.
+#[test]
+fn this_version_writes_what_the_first_release_reads() {
+    let known: std::collections::BTreeSet<String> = fields(FIRST_RELEASE)
+        .into_iter()
+        // Fields that agents of the first release pass over.
+        .chain(["/entry/starting/repair".to_owned(), "/entry/ended/outcome/failure/isFull".to_owned()])
+        .collect();
+    let mut written = fields(&JOURNAL);
+    // A reset is the end of a journal, and the first release has it.
+    written.remove("/entry/resetBegan");
+    assert_eq!(written.difference(&known).collect::<Vec<_>>(), Vec::<&String>::new());
 }
 
 proptest! {

@@ -30,7 +30,7 @@ const BETWEEN_REQUESTS: Duration = Duration::from_secs(2);
 pub(crate) enum Asking {
     /// We have none, and the token to ask with. The manager takes the token away when we show that we have got our
     /// credential, by our version in the report: what stands there from before would say so too early. With the facts of the
-    /// machine, its plan can be made as soon as it has enrolled.
+    /// machine and what this agent understands, its plan can be made as soon as it has enrolled.
     ToGetIn(Box<Facts>),
     /// Ours will expire.
     ToStay,
@@ -160,6 +160,7 @@ pub(crate) async fn ask(
     let mut patch = json!({"status": {"credentialRequest": request}});
     if let Asking::ToGetIn(facts) = &why {
         patch["status"]["agentVersion"] = Value::Null;
+        patch["status"]["capabilities"] = json!(capstan_agent::report::capabilities());
         patch["status"]["facts"] = json!(facts);
     }
     let asked = json!(request);

@@ -160,7 +160,7 @@ impl Fleet {
     /// The machine carries out the plan that it gets, if it gets one.
     fn carry_out(&mut self, index: usize) -> Result<()> {
         let Decision::Write(written) = self.decision(index)? else { return Ok(()) };
-        let Written { rendered, record, revision } = *written;
+        let Written { rendered, record, revision, .. } = *written;
         let sealed = seal(&rendered, &name(index), &id(index), revision, &self.keys, self.now)?;
         self.facts[index].plan = Some(PlanFacts {
             id: sealed.id(),

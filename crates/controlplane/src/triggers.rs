@@ -53,7 +53,10 @@ pub(crate) fn control_planes(
             // What software a machine gets depends on what it says it is.
             let about = status.and_then(|status| status.facts.clone());
             let about = about.map(|about| (about.architecture, about.os_image));
-            (status.map(|status| (status.plan.clone(), status.phase, status.applied.clone())), about)
+            let plan = status.map(|status| (status.plan.clone(), status.phase, status.applied.clone()));
+            // And what its plan may contain depends on its agent.
+            let agent = status.map(|status| (status.agent_version.clone(), status.capabilities.clone()));
+            (plan, about, agent)
         })
         .map(|report| key(report.as_ref()));
     let secrets = scope

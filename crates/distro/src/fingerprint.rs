@@ -5,7 +5,6 @@
 //! inputs: leave the input out of the document below while it has its default value, so that the digests of existing
 //! machines do not change. `tests/golden.rs` pins the digests.
 
-use capstan_api::bootstrap::DriftPolicy;
 use capstan_plan::{Content, Digest, SecretText};
 use serde_json::{Map, Value, json};
 
@@ -31,7 +30,7 @@ pub(crate) fn of<'c>(
     if let Some(release) = &inputs.config.release {
         whole.insert("release".to_owned(), json!([release.keep, release.wipe]));
     }
-    if inputs.config.on_drift == Some(DriftPolicy::Report) {
+    if inputs.reports_drift() {
         whole.insert("onDrift".to_owned(), json!("report"));
     }
     if inputs.role == Role::Init && inputs.others_serve {

@@ -1,7 +1,7 @@
 //! The inputs of a plan.
 
-use capstan_api::bootstrap::CapstanConfigSpec;
-use capstan_plan::{Artifact, Content, Digest, SecretText, Source};
+use capstan_api::bootstrap::{CapstanConfigSpec, DriftPolicy};
+use capstan_plan::{Artifact, Capabilities, Capability, Content, Digest, SecretText, Source};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -20,6 +20,22 @@ impl Inputs<'_> {
     /// The port that an API server listens on: that of the endpoint, unless the cluster says another.
     pub(crate) fn listen_port(&self) -> u16 {
         self.network.api_server_port.unwrap_or(self.endpoint.port)
+    }
+
+    /// Whether the agent reports drift and does not repair it. The fingerprint has the same answer: once the agent understands it,
+    /// the machine gets another plan.
+    pub(crate) fn reports_drift(&self) -> bool {
+        self.wants_drift_reported() && self.capabilities.has(Capability::OnDrift)
+    }
+
+    fn wants_drift_reported(&self) -> bool {
+        self.config.on_drift == Some(DriftPolicy::Report)
+    }
+
+    /// Fields of the configuration that are left out, because the agent does not understand them.
+    pub(crate) fn left_out(&self) -> Vec<&'static str> {
+        let is_lost = self.wants_drift_reported() && !self.reports_drift();
+        is_lost.then_some("spec.onDrift").into_iter().collect()
     }
 }
 
@@ -148,6 +164,9 @@ pub struct Inputs<'a> {
     pub labels: &'a BTreeMap<String, String>,
     /// Taints that the Node registers with, as `key=value:Effect`. Core maintains them afterwards.
     pub taints: &'a [String],
+    /// What the agent of the machine understands. Whatever else the configuration asks for is left out if the machine works
+    /// without it. Otherwise the steps need capabilities that the agent lacks, and the machine must wait.
+    pub capabilities: &'a Capabilities,
     /// The user's configuration.
     pub config: &'a CapstanConfigSpec,
     /// Contents of the Secrets that the user's files refer to.

@@ -15,7 +15,7 @@ mod k3s;
 mod user;
 
 use capstan_api::bootstrap::{CapstanConfigSpec, Distro};
-use capstan_plan::{Action, Artifact, Digest, MachinePlan, Probe, SecretText, Step};
+use capstan_plan::{Action, Artifact, Capabilities, Digest, MachinePlan, Probe, SecretText, Step};
 use std::collections::BTreeMap;
 
 pub use capstan_planner::Version;
@@ -71,6 +71,8 @@ pub struct Rendered {
     pub redact: Vec<SecretText>,
     /// Digests of the inputs.
     pub fingerprint: Fingerprint,
+    /// Fields of the configuration that are left out, because the agent does not understand them.
+    pub left_out: Vec<&'static str>,
 }
 
 /// Renders the plan of a machine.
@@ -109,6 +111,7 @@ pub fn check(config: &CapstanConfigSpec, role: Role) -> Result<(), InputError> {
         certificates: None,
         labels: &BTreeMap::new(),
         taints: &[],
+        capabilities: &Capabilities::all(),
         config,
         secrets: &secrets,
         restart_after: None,

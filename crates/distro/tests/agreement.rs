@@ -11,7 +11,7 @@ use capstan_distro::{
     Certificates, Cost, Endpoint, Fingerprint, Heal, Inputs, KeyPair, Network, Role, SecretFiles, Software,
     render,
 };
-use capstan_plan::{Digest, SecretText};
+use capstan_plan::{Capabilities, Digest, SecretText};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -107,6 +107,7 @@ fn fingerprint(version: &str, config: &CapstanConfigSpec) -> Fingerprint {
         certificates: Some(&certificates),
         labels: &BTreeMap::new(),
         taints: &[],
+        capabilities: &Capabilities::all(),
         config,
         secrets: &SecretFiles::new(),
         restart_after: None,

@@ -17,12 +17,13 @@ use capstan_distro::{
     Snapshot, Software, check, render,
 };
 use capstan_plan::{
-    Action, Artifact, Content, Digest, Epoch, MachineIdentity, MachinePlan, OnDrift, Repeat, Revision,
-    SecretText, Source, Step,
+    Action, Artifact, Capabilities, Content, Digest, Epoch, MachineIdentity, MachinePlan, OnDrift, Repeat,
+    Revision, SecretText, Source, Step,
 };
 use serde_json::json;
 
 struct Setup {
+    capabilities: Capabilities,
     others_serve: bool,
     heal: Heal<'static>,
     endpoint: Endpoint,
@@ -61,6 +62,7 @@ fn setup() -> Setup {
         timeout_seconds: Some(7),
     };
     Setup {
+        capabilities: Capabilities::all(),
         others_serve: false,
         heal: Heal::default(),
         endpoint: Endpoint { host: "10.0.0.10".to_owned(), port: 6443 },
@@ -180,6 +182,7 @@ impl Setup {
             certificates: Some(&self.certificates),
             labels: &self.labels,
             taints: &self.taints,
+            capabilities: &self.capabilities,
             config: &self.config,
             secrets: &self.secrets,
             network: &self.network,

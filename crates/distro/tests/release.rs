@@ -11,7 +11,7 @@ use std::process::{Command, Output};
 
 use capstan_api::bootstrap::{CapstanConfigSpec, ReleasePolicy, Setting};
 use capstan_distro::{Endpoint, Heal, Inputs, Network, Role, SecretFiles, Software, check, render};
-use capstan_plan::{Action, Digest, SecretText};
+use capstan_plan::{Action, Capabilities, Digest, SecretText};
 use tempfile::TempDir;
 
 const DATA: &str = "/var/lib/rancher/k3s";
@@ -47,6 +47,7 @@ fn script(config: &CapstanConfigSpec) -> String {
         certificates: None,
         labels: &BTreeMap::new(),
         taints: &[],
+        capabilities: &Capabilities::all(),
         config,
         secrets: &SecretFiles::new(),
         restart_after: None,

@@ -12,9 +12,11 @@
 //! | [`SignedPlan`] | bytes with an unverified signature, as in a Secret |
 //! | [`VerifiedPlan`] | a trusted key has signed it for this machine; the agent applies it |
 //!
-//! The [`OpenGates`] beside a plan name the gates that the agent may pass.
+//! The [`OpenGates`] beside a plan name the gates that the agent may pass. [`Capabilities`] are what an agent understands, and what a
+//! plan needs.
 
 mod base64_text;
+mod capability;
 mod content;
 mod digest;
 mod gates;
@@ -29,6 +31,7 @@ mod succession;
 mod text;
 mod time;
 
+pub use capability::{Capabilities, Capability, ReportedCapabilities};
 pub use content::{Content, SecretText};
 pub use digest::{Digest, DigestError, Hasher};
 pub use gates::{GatesError, OpenGates, SignedGates};

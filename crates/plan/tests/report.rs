@@ -6,8 +6,8 @@ mod common;
 
 use capstan_api::agent::MachineReportStatus;
 use capstan_plan::{
-    Drift, Excerpt, Facts, Ledger, LedgerBefore, LedgerItem, LedgerKind, Phase, PlanId, ProbeResult,
-    Progress, Report, Standing, StepOutput, StepProgress,
+    Capabilities, Capability, Drift, Excerpt, Facts, Ledger, LedgerBefore, LedgerItem, LedgerKind, Phase,
+    PlanId, ProbeResult, Progress, Report, ReportedCapabilities, Standing, StepOutput, StepProgress,
 };
 use common::{key, name, plan};
 use serde_json::{Value, json};
@@ -79,6 +79,7 @@ fn full() -> Report {
         }),
         plan_key: Some(key().public().id()),
         agent_version: Some("0.1.0".into()),
+        capabilities: Some(ReportedCapabilities::of_this_version("0.1.0")),
         last_updated: Some(time),
     }
 }
@@ -95,7 +96,7 @@ fn same(report: &Report) -> Value {
 fn both_types_write_the_same_bytes() {
     let written = same(&full());
     let fields: Vec<&String> = written.as_object().unwrap().keys().collect();
-    assert_eq!(fields.len(), 15, "a field of the status is never set: {fields:?}");
+    assert_eq!(fields.len(), 16, "a field of the status is never set: {fields:?}");
     assert_eq!(serde_json::from_value::<Report>(written).unwrap(), full());
     assert_eq!(same(&Report::default()), json!({}));
     for phase in [Phase::Applying, Phase::Waiting, Phase::Applied, Phase::Failed, Phase::Refused] {
@@ -131,6 +132,37 @@ fn applied_names_the_plan_that_ran() {
         ..report
     };
     assert_eq!(failed.applied(), Some(id()));
+}
+
+#[test]
+fn capabilities_count_for_the_agent_that_reported_them() {
+    let first = || Some(Capabilities::FIRST_RELEASE);
+    let drift = || Some([Capability::OnDrift].into_iter().collect::<Capabilities>());
+    let named = |version: &str, names: &[&str]| json!({"agentVersion": version, "names": names});
+    for (case, status, expected) in [
+        ("nothing is reported", json!({}), None),
+        ("an agent of the first release", json!({"agentVersion": "0.1.0"}), first()),
+        ("it enrols", json!({"capabilities": named("0.2.0", &["onDrift"])}), drift()),
+        (
+            "this version",
+            json!({"agentVersion": "0.2.0", "capabilities": named("0.2.0", &["onDrift"])}),
+            drift(),
+        ),
+        ("none", json!({"agentVersion": "0.2.0", "capabilities": {"agentVersion": "0.2.0"}}), first()),
+        (
+            "a later version",
+            json!({"agentVersion": "0.9.0", "capabilities": named("0.9.0", &["fly", "onDrift"])}),
+            drift(),
+        ),
+        (
+            "the first release after a later version",
+            json!({"agentVersion": "0.1.0", "capabilities": named("0.2.0", &["onDrift"])}),
+            first(),
+        ),
+    ] {
+        let report: Report = serde_json::from_value(status).unwrap();
+        assert_eq!(report.capabilities(), expected, "{case}");
+    }
 }
 
 #[test]
@@ -172,6 +204,8 @@ fn what_would_be_too_long_for_the_schema_is_cut() {
         Ledger { total: u32::MAX, items: vec![item; 100] }
     });
     report.agent_version = long();
+    let names = (0..100).map(|number| format!("capability{number}")).chain(["x".repeat(64)]).rev().collect();
+    report.capabilities = Some(ReportedCapabilities { agent_version: "ü".repeat(100), names });
     let written = same(&report);
     let characters = |pointer: &str| written.pointer(pointer).unwrap().as_str().unwrap().chars().count();
     assert_eq!(characters("/message"), 4096);
@@ -182,6 +216,8 @@ fn what_would_be_too_long_for_the_schema_is_cut() {
     assert_eq!(characters("/probes/0/message"), 1024);
     assert_eq!(characters("/facts/hostname"), 253);
     assert_eq!(characters("/agentVersion"), 64);
+    assert_eq!((characters("/capabilities/agentVersion"), characters("/capabilities/names/63")), (64, 12));
+    assert_eq!(written.pointer("/capabilities/names/64"), None);
     assert_eq!(written["probes"].as_array().unwrap().len(), 32);
     assert_eq!(characters("/ledger/items/0/name"), 512);
     assert_eq!(written["ledger"]["items"].as_array().unwrap().len(), 64);

@@ -1,5 +1,7 @@
 //! What machines and control planes wait for, in the words of conditions.
 
+use capstan_plan::Capabilities;
+
 use crate::annotations::HOLD;
 
 /// Why a step must wait, for users.
@@ -28,6 +30,16 @@ pub fn about() -> Wait {
 /// The plan waits for the first report of the machine, which contains the architecture.
 pub fn architecture() -> Wait {
     "waits for the machine to say its architecture".to_owned()
+}
+
+/// The plan waits for the first report of the agent, which names its capabilities.
+pub(crate) fn capabilities() -> Wait {
+    "waits for the agent to report what it supports".to_owned()
+}
+
+/// The agent would reject the plan.
+pub(crate) fn agent(agent: &str, lacking: &Capabilities) -> Wait {
+    format!("{agent} does not support {lacking}, which the plan needs: upgrade the agent")
 }
 
 /// The user has excluded the Machine.

@@ -1,6 +1,12 @@
 //! How the journal is written: a checksum, a space, JSON, a line end.
+//!
+//! Agents of different versions read one journal: an upgrade may be taken back. A field that a reader does not know is passed over,
+//! and so is a kind of line that it does not know if the line says that it only informs. Any other line that it does not understand
+//! makes it stop, because a reset or a command may depend on it; so does a line that names a need which it does not know. A new
+//! kind of line that does not only inform is read by one release and written by the next.
 
 use capstan_plan::Digest;
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 
 use super::Entry;
@@ -9,30 +15,55 @@ use super::Entry;
 struct Numbered<E> {
     seq: u64,
     entry: E,
+    /// Whether a reader that does not know this kind of line may pass over it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    informs: bool,
+    /// What a reader must know, though it can read the line without it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    needs: Vec<String>,
 }
 
-/// A damaged journal. Its content is unknown, so the agent must do nothing.
+/// Needs that this version knows.
+const KNOWN_NEEDS: [&str; 0] = [];
+
+/// A journal that cannot be used. Its content is unknown, so the agent must do nothing.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("line {line} of the journal is damaged, and it is not the last one: {reason}")]
-pub struct JournalDamaged {
-    /// The number of the line, from 1.
-    pub line: usize,
-    /// What is wrong with it.
-    pub reason: String,
+pub enum UnreadableJournal {
+    /// A line is damaged.
+    #[error("line {line} of the journal is damaged, and it is not the last one: {reason}")]
+    Damaged {
+        /// The number of the line, from 1.
+        line: usize,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A line is whole, and this version does not understand it.
+    #[error(
+        "line {line} of the journal was written by a later version of the agent, and this version does not understand it \
+         ({reason}): install the later version again"
+    )]
+    Later {
+        /// The number of the line, from 1.
+        line: usize,
+        /// What is not understood.
+        reason: String,
+    },
 }
 
 /// The content of a journal.
 #[derive(Debug)]
 pub struct Decoded {
-    /// Its lines.
+    /// Its lines, without those that only inform and that this version does not know.
     pub entries: Vec<Entry>,
+    /// Number of lines, with those.
+    pub lines: u64,
     /// Number of valid bytes. The rest was torn by a crash.
     pub whole: usize,
 }
 
 /// Encodes a line.
 pub fn encode(seq: u64, entry: &Entry) -> Vec<u8> {
-    let json = serde_json::to_string(&Numbered { seq, entry })
+    let json = serde_json::to_string(&Numbered { seq, entry, informs: false, needs: Vec::new() })
         .expect("an entry holds only what can be written as JSON: its map keys are text");
     format!("{} {json}\n", checksum(&json)).into_bytes()
 }
@@ -40,20 +71,28 @@ pub fn encode(seq: u64, entry: &Entry) -> Vec<u8> {
 /// Decodes all lines.
 ///
 /// # Errors
-/// If a line other than the last is damaged.
-pub fn decode(bytes: &[u8]) -> Result<Decoded, JournalDamaged> {
-    let mut entries = Vec::new();
-    let mut whole = 0;
+/// If a line other than the last is damaged, or a line is of a later version and does not only inform.
+pub fn decode(bytes: &[u8]) -> Result<Decoded, UnreadableJournal> {
+    let mut decoded = Decoded { entries: Vec::new(), lines: 0, whole: 0 };
     for (at, line) in bytes.split_inclusive(|byte| *byte == b'\n').enumerate() {
-        let end = whole + line.len();
-        match read(line, at as u64) {
-            Ok(entry) => entries.push(entry),
-            Err(_) if end == bytes.len() && !hides_a_line(line) => break,
-            Err(reason) => return Err(JournalDamaged { line: at + 1, reason }),
+        let end = decoded.whole + line.len();
+        match read(line, decoded.lines) {
+            Ok(entry) => decoded.entries.extend(entry),
+            // A crash tears a line, and leaves no checksum that fits.
+            Err(Fault::Later(reason)) => return Err(UnreadableJournal::Later { line: at + 1, reason }),
+            Err(Fault::Damaged(_)) if end == bytes.len() && !hides_a_line(line) => break,
+            Err(Fault::Damaged(reason)) => return Err(UnreadableJournal::Damaged { line: at + 1, reason }),
         }
-        whole = end;
+        decoded.lines += 1;
+        decoded.whole = end;
     }
-    Ok(Decoded { entries, whole })
+    Ok(decoded)
+}
+
+/// Why a line is not read.
+enum Fault {
+    Damaged(String),
+    Later(String),
 }
 
 /// Whether a line that cannot be read ends in one that can. Then it was not torn by a crash, as nothing is
@@ -69,9 +108,25 @@ fn text(line: &[u8]) -> Result<&str, String> {
     if sum == checksum(json) { Ok(json) } else { Err("the checksum does not fit".to_owned()) }
 }
 
-fn read(line: &[u8], seq: u64) -> Result<Entry, String> {
-    let numbered: Numbered<Entry> = serde_json::from_str(text(line)?).map_err(|error| error.to_string())?;
-    if numbered.seq == seq { Ok(numbered.entry) } else { Err(format!("it has number {}", numbered.seq)) }
+/// What a line says; nothing if it only informs and is not known.
+fn read(line: &[u8], seq: u64) -> Result<Option<Entry>, Fault> {
+    let json = text(line).map_err(Fault::Damaged)?;
+    let (found, needs, entry) = match serde_json::from_str::<Numbered<Entry>>(json) {
+        Ok(Numbered { seq, entry, needs, .. }) => (seq, needs, Ok(Some(entry))),
+        Err(error) => {
+            let line: Numbered<IgnoredAny> =
+                serde_json::from_str(json).map_err(|error| Fault::Damaged(error.to_string()))?;
+            let entry = if line.informs { Ok(None) } else { Err(Fault::Later(error.to_string())) };
+            (line.seq, line.needs, entry)
+        }
+    };
+    if found != seq {
+        return Err(Fault::Damaged(format!("it has number {found}")));
+    }
+    match needs.into_iter().find(|need| !KNOWN_NEEDS.contains(&need.as_str())) {
+        Some(need) => Err(Fault::Later(format!("it needs {need}"))),
+        None => entry,
+    }
 }
 
 fn checksum(json: &str) -> String {
@@ -110,12 +165,52 @@ mod tests {
         }
         let missing =
             [&encode(0, &Entry::ResetBegan)[..], &encode(2, &Entry::ResetBegan), &journal(1)].concat();
-        assert_eq!(decode(&missing).expect_err("a line is missing").line, 2);
-        // A line that this version does not know was written by a later one.
-        let json = r#"{"seq":0,"entry":"fromTheFuture"}"#;
-        let unknown = format!("{} {json}\n", checksum(json));
-        let later = [unknown.as_bytes(), &encode(1, &Entry::ResetBegan)].concat();
-        assert!(decode(&later).is_err());
+        let error = decode(&missing).expect_err("a line is missing");
+        assert!(matches!(error, UnreadableJournal::Damaged { line: 2, .. }), "{error}");
+    }
+
+    #[test]
+    fn lines_of_a_later_version_are_read_passed_over_or_refused() {
+        for (case, json, expected) in [
+            ("a field", r#"{"seq":1,"entry":{"follows":{"epoch":3,"more":1}},"more":2}"#, Ok(3)),
+            ("a kind that informs", r#"{"seq":1,"entry":{"sang":{"song":1}},"informs":true}"#, Ok(2)),
+            ("a field that informs", r#"{"seq":1,"entry":{"sang":"a"},"informs":true,"needs":[]}"#, Ok(2)),
+            ("a kind", r#"{"seq":1,"entry":{"sang":{"song":1}}}"#, Err("sang")),
+            ("a kind without content", r#"{"seq":1,"entry":"sang"}"#, Err("sang")),
+            ("another form of a field", r#"{"seq":1,"entry":{"follows":{"epoch":"third"}}}"#, Err("epoch")),
+            (
+                "a need",
+                r#"{"seq":1,"entry":{"follows":{"epoch":3}},"needs":["order"]}"#,
+                Err("it needs order"),
+            ),
+            (
+                "a need of what informs",
+                r#"{"seq":1,"entry":"x","informs":true,"needs":["a"]}"#,
+                Err("it needs a"),
+            ),
+        ] {
+            let line = format!("{} {json}\n", checksum(json));
+            let middle = [&journal(1)[..], line.as_bytes(), &encode(2, &Entry::ResetBegan)].concat();
+            let end = [&journal(1)[..], line.as_bytes()].concat();
+            match expected {
+                Ok(entries) => {
+                    let decoded = decode(&middle).expect(case);
+                    assert_eq!(
+                        (decoded.entries.len(), decoded.lines, decoded.whole),
+                        (entries, 3, middle.len())
+                    );
+                    assert_eq!(decode(&end).expect(case).whole, end.len(), "{case}: it is not torn");
+                }
+                Err(reason) => {
+                    for bytes in [&middle, &end] {
+                        let error = decode(bytes).expect_err(case);
+                        let is_later = matches!(&error, UnreadableJournal::Later { line: 2, .. });
+                        assert!(is_later && error.to_string().contains("later version"), "{case}: {error}");
+                        assert!(reason == "epoch" || error.to_string().contains(reason), "{case}: {error}");
+                    }
+                }
+            }
+        }
     }
 
     proptest! {

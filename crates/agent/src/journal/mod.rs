@@ -9,7 +9,7 @@ mod lines;
 
 pub use entry::{Class, Entry, Failure, Outcome};
 pub use history::{Attempt, Current, End, History, OnceRun, OpenAttempt, Start, Tries};
-pub use lines::{Decoded, JournalDamaged, decode, encode};
+pub use lines::{Decoded, UnreadableJournal, decode, encode};
 
 use capstan_plan::Digest;
 use std::io;
@@ -30,9 +30,9 @@ pub enum JournalError {
         /// What the store said.
         source: io::Error,
     },
-    /// The journal is damaged.
+    /// The journal is damaged, or was written by a later version.
     #[error(transparent)]
-    Damaged(#[from] JournalDamaged),
+    Unreadable(#[from] UnreadableJournal),
     /// An earlier write failed, so that the content of the disk is unknown.
     #[error("an earlier write to the journal failed; the journal must be opened again")]
     Failed,
@@ -58,12 +58,12 @@ impl<S: Store> Journal<S> {
     /// Reads the journal. A last line that was torn by a crash is dropped: what it announced had not begun.
     ///
     /// # Errors
-    /// If the store fails, or a line other than the last is damaged.
+    /// If the store fails, a line other than the last is damaged, or a line is of a later version and does not only inform.
     pub async fn open(mut store: S) -> Result<Self, JournalError> {
         let bytes = store.load().await.map_err(JournalError::store("read"))?;
         let decoded = decode(&bytes)?;
         let mut history = History::default();
-        let next = decoded.entries.len() as u64;
+        let next = decoded.lines;
         decoded.entries.into_iter().for_each(|entry| history.record(entry));
         if decoded.whole < bytes.len() {
             store.replace(&bytes[..decoded.whole]).await.map_err(JournalError::store("repair"))?;

@@ -22,7 +22,7 @@ const COMPARING: Duration = Duration::from_secs(600);
 const RELIEF: Duration = Duration::from_secs(30);
 
 /// What is ours to write. A request for a credential is written elsewhere, and others may add to what they understand.
-const OURS: [&str; 15] = [
+const OURS: [&str; 16] = [
     "plan",
     "phase",
     "step",
@@ -37,6 +37,7 @@ const OURS: [&str; 15] = [
     "planKey",
     "problem",
     "agentVersion",
+    "capabilities",
     "lastUpdated",
 ];
 

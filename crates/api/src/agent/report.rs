@@ -217,9 +217,32 @@ pub struct MachineReportStatus {
     #[schemars(length(min = 1, max = 64))]
     pub agent_version: Option<String>,
 
+    /// What the agent understands beyond the first release. An agent that does not report it understands the plans of the
+    /// first release only.
+    pub capabilities: Option<AgentCapabilities>,
+
     /// Time of the last update by the agent.
     #[schemars(with = "Option<crate::schema::TimeSchema>")]
     pub last_updated: Option<Time>,
+}
+
+/// What an agent understands. Plans contain nothing else.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct AgentCapabilities {
+    /// Version of the agent that has these capabilities. They do not count if it differs from `status.agentVersion`: an
+    /// earlier agent has taken the place of a later one.
+    #[schemars(length(min = 1, max = 64))]
+    pub agent_version: String,
+
+    /// Names of the capabilities, such as `onDrift`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(
+        length(max = 64),
+        inner(length(min = 1, max = 63), regex(pattern = "^[a-z][a-zA-Z0-9]*$")),
+        extend("x-kubernetes-list-type" = "set")
+    )]
+    pub names: Vec<String>,
 }
 
 /// A change on a machine that no plan has made.

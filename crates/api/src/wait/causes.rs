@@ -172,6 +172,12 @@ causes! {
 
     /// The plan waits for its turn, or for what the message names.
     PLAN_WAITS = Cause::new("Waiting", Owner::ControlPlane).on("Planned");
+    /// The agent of the machine would reject the plan: it is of an earlier version and lacks what the message names.
+    AGENT_TOO_OLD = Cause::person(
+        "AgentTooOld",
+        "install the agent of this version as /opt/capstan/capstan-agent on the machine, and run `systemctl restart capstan-agent`",
+    )
+    .on("Planned");
     /// The plan has failed on the machine. It is tried again if there is a time for it.
     PLAN_FAILED = Cause::person("Failed", "look at the output of the step (capstan why machine/NAME)").on("Planned");
 }

@@ -42,11 +42,13 @@ pub(super) fn up_to_date(facts: &MachineFacts, planned: Option<&Outcome>) -> Opt
             lines.push(format!("* The machine has given up revision {revision} of its plan: {why}"));
         }
     }
-    if let Some(Outcome::Refused { field, message }) = planned {
-        lines.push(format!("* {field}: {message}"));
+    match planned {
+        Some(Outcome::Refused { field, message }) => lines.push(format!("* {field}: {message}")),
+        Some(Outcome::Unsupported(why)) => lines.push(format!("* {why}")),
+        _ => {}
     }
     match (lines.is_empty(), planned) {
-        (true, Some(Outcome::Planned(_))) => {
+        (true, Some(Outcome::Planned { .. })) => {
             Some(NewCondition::new(UP_TO_DATE, ConditionStatus::True, reasons::UP_TO_DATE))
         }
         (true, _) => None,
@@ -65,11 +67,12 @@ mod tests {
     #[test]
     fn a_machine_says_why_it_is_not_up_to_date() {
         let up = MachineFacts::server("a").up();
-        let planned = Outcome::Planned(1);
+        let planned = Outcome::Planned { revision: 1, without: None };
         let condition = up_to_date(&up, Some(&planned)).expect("it is known");
         assert_eq!(condition.status, ConditionStatus::True);
         let change = Change::new("spec.version", Cost::Restart, "another version");
         let refused = Outcome::Refused { field: "spec.x".to_owned(), message: "not so".to_owned() };
+        let unsupported = Outcome::Unsupported("upgrade the agent".to_owned());
         for (facts, planned, expected) in [
             (up.clone().with(|m| m.changes = vec![change]), None, "* spec.version: another version"),
             (up.clone().with(|m| m.plan = None), None, "* The machine has no plan yet"),
@@ -83,7 +86,8 @@ mod tests {
                 None,
                 "* The machine has given up revision 1 of its plan: no disk",
             ),
-            (up, Some(&refused), "* spec.x: not so"),
+            (up.clone(), Some(&refused), "* spec.x: not so"),
+            (up, Some(&unsupported), "* upgrade the agent"),
         ] {
             let condition = up_to_date(&facts, planned).expect("it is known");
             assert_eq!((condition.status, condition.message.as_str()), (ConditionStatus::False, expected));

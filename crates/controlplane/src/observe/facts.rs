@@ -7,7 +7,7 @@ use capstan_controller::plans::report;
 use capstan_controller::{Knowledge, owners};
 use capstan_distro::cost::{Setup, field};
 use capstan_distro::{Change, Cost, Subject, classify};
-use capstan_plan::TrustedKeys;
+use capstan_plan::{Report, TrustedKeys};
 use capstan_planner::annotations::MAINTENANCE_WINDOWS;
 use capstan_planner::facts::{self, MachineFacts, Maintenance, NodesByName};
 use capstan_planner::windows::Windows;
@@ -57,6 +57,8 @@ impl Machines {
             let about = reported.as_ref().and_then(|reported| reported.facts.as_ref());
             facts.architecture = about.and_then(|about| about.architecture.clone());
             facts.os_image = about.and_then(|about| about.os_image.clone());
+            facts.capabilities = reported.as_ref().and_then(Report::capabilities);
+            facts.agent_version = reported.as_ref().and_then(|reported| reported.agent_version.clone());
             facts.node = nodes.clone().map(|nodes| nodes.get(&name).cloned().unwrap_or_default());
             facts.silent_since = self.silent.get(&name).copied();
             if let (Some(secret), Some(id)) = (plans.get(&plan_secret(&name)), &facts.id) {

@@ -147,15 +147,15 @@ impl<W: Workload> Planner<'_, W> {
                 }
                 return Ok((outcome, None));
             }
-            Decision::Keep(revision) => {
+            Decision::Keep { revision, without } => {
                 let setup = write::stands_for(scope, read, machine, config).await?;
-                return Ok((Outcome::Planned(revision.get()), Some(setup)));
+                return Ok((Outcome::Planned { revision: revision.get(), without }, Some(setup)));
             }
             Decision::Write(new) => new,
         };
         // A role is only given to a machine that has its identity.
         let id = own.id.clone().unwrap_or_default();
-        let Written { rendered, record, revision } = *new;
+        let Written { rendered, record, revision, without } = *new;
         let sealed = write::seal(&rendered, &own.name, &id, revision, self.materials.keys, scope.now)?;
         let is_open = !record.restarts();
         let plan = write::NewPlan {
@@ -179,7 +179,7 @@ impl<W: Workload> Planner<'_, W> {
             programs: capstan_distro::programs(sealed.plan()).cloned().collect(),
             progress: Progress::InFlight,
         });
-        Ok((Outcome::Planned(revision.get()), Some(setup)))
+        Ok((Outcome::Planned { revision: revision.get(), without }, Some(setup)))
     }
 
     /// Opens the gate of a machine's plan when it may be opened. Gives what it waits for, if it does.

@@ -6,9 +6,11 @@ use capstan_api::bootstrap::CapstanConfig;
 use capstan_api::core::Machine;
 use capstan_controller::{in_place, pause};
 use capstan_distro::{InputError, Rendered, Role, SecretFiles};
-use capstan_plan::Revision;
+use capstan_plan::{Capabilities, Revision};
 use capstan_planner::facts::{MachineFacts, Progress};
-use capstan_planner::plans::{self, Elected, Outcome, Record, Setup, Verdict, others_serve, runs};
+use capstan_planner::plans::{
+    self, Elected, Outcome, Record, Setup, Unsupported, Verdict, others_serve, runs, supports,
+};
 use capstan_planner::wait;
 use kube::ResourceExt as _;
 
@@ -33,8 +35,12 @@ pub(crate) struct Prepared {
 pub(crate) enum Decision {
     /// No plan is written: the machine waits, its config is rejected, or its plan has failed.
     Tell(Outcome),
-    /// The machine has the right plan, of this revision.
-    Keep(Revision),
+    /// The machine has the right plan.
+    Keep {
+        revision: Revision,
+        /// What is left out of it.
+        without: Option<String>,
+    },
     /// A new plan is written.
     Write(Box<Written>),
 }
@@ -44,6 +50,8 @@ pub(crate) struct Written {
     pub(crate) rendered: Rendered,
     pub(crate) record: Record,
     pub(crate) revision: Revision,
+    /// What is left out of it.
+    pub(crate) without: Option<String>,
 }
 
 /// What the machine at `index` should be, or why it has to wait.
@@ -107,7 +115,9 @@ pub(crate) fn decide(
     let (epoch, now) = (materials.keys.epoch, materials.now);
     let verdict = plans::verdict(own, facts, materials.budgets, &rendered.fingerprint, epoch, now);
     let (revision, attempt) = match verdict {
-        Verdict::Keep => return Decision::Keep(current),
+        Verdict::Keep => {
+            return Decision::Keep { revision: current, without: plans::without(own, &rendered.left_out) };
+        }
         Verdict::Wait(wait) => return Decision::Tell(Outcome::Waiting(wait)),
         Verdict::Failed { again } => {
             let plan = own.plan.as_ref();
@@ -120,6 +130,12 @@ pub(crate) fn decide(
         }
         Verdict::Write { revision, attempt } => (revision, attempt),
     };
+    if let Err(unsupported) = supports(own, &Capabilities::needed_by(&rendered.steps)) {
+        return Decision::Tell(match unsupported {
+            Unsupported::Unknown(wait) => Outcome::Waiting(wait),
+            Unsupported::Lacking(wait) => Outcome::Unsupported(wait),
+        });
+    }
     if own.plan.is_some() && current != revision {
         // What is saved before an upgrade is bound to the revision.
         rendered = match render(revision) {
@@ -132,7 +148,8 @@ pub(crate) fn decide(
     let first = plans::is_first(own);
     let (retry, earlier) = (own.retry.clone(), plans::earlier(own));
     let record = Record { setup, ran, first, attempt, written: Some(now), retry, earlier };
-    Decision::Write(Box::new(Written { rendered, record, revision }))
+    let without = plans::without(own, &rendered.left_out);
+    Decision::Write(Box::new(Written { rendered, record, revision, without }))
 }
 
 fn refused(config: &CapstanConfig, error: InputError) -> Outcome {

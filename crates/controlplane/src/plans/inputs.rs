@@ -6,7 +6,7 @@ use capstan_api::core::{Machine, MachineTaint};
 use capstan_distro::{
     Endpoint, Heal, InputError, Inputs, Network, Rendered, Role, SecretFiles, Snapshot, is_of_version, render,
 };
-use capstan_plan::Revision;
+use capstan_plan::{Capabilities, Revision};
 use capstan_planner::MachineFacts;
 use capstan_planner::budget::Budgets;
 use capstan_planner::plans::{self, Setup};
@@ -60,6 +60,8 @@ pub(crate) fn rendered(
     let programs = facts.plan.iter().flat_map(|plan| &plan.programs);
     let after = restart_after(materials.owner, facts, materials.now)
         .or_else(|| plans::restart_after(materials.budgets.restart_after(facts)?, facts, materials.now));
+    // As long as nothing is known of the agent, a plan that needs something of it is not written.
+    let capabilities = facts.capabilities.clone().unwrap_or_else(Capabilities::all);
     render(&Inputs {
         role: *role,
         others_serve: *others_serve,
@@ -74,6 +76,7 @@ pub(crate) fn rendered(
         certificates: role.is_server().then_some(&materials.keys.certificates),
         labels: &labels,
         taints: &taints,
+        capabilities: &capabilities,
         config: &config.spec,
         secrets: files,
         restart_after: after.as_deref(),

@@ -16,9 +16,12 @@ use crate::names::{PLAN_SETUP, PLANNED};
 /// Whether the machine has a current plan, or why not.
 pub(super) fn condition(outcome: &Outcome) -> NewCondition {
     match outcome {
-        Outcome::Planned(revision) => {
-            NewCondition::new(PLANNED, ConditionStatus::True, PLANNED).message(format!("Revision {revision}"))
+        Outcome::Planned { revision, without } => {
+            let without = without.iter().map(|without| format!(", {without}")).collect::<String>();
+            let message = format!("Revision {revision}{without}");
+            NewCondition::new(PLANNED, ConditionStatus::True, PLANNED).message(message)
         }
+        Outcome::Unsupported(why) => Wait::new(&causes::AGENT_TOO_OLD, why.clone()).condition(PLANNED),
         Outcome::Waiting(why) => Wait::new(&causes::PLAN_WAITS, why.clone()).condition(PLANNED),
         Outcome::Refused { field, message } => {
             Wait::new(&causes::REFUSED, format!("{field}: {message}")).condition(PLANNED)
@@ -74,6 +77,21 @@ mod tests {
     fn secret(annotations: &serde_json::Value) -> Secret {
         let metadata = json!({"name": "m-plan", "annotations": annotations});
         serde_json::from_value(json!({"metadata": metadata})).expect("a Secret")
+    }
+
+    #[test]
+    fn an_agent_that_does_not_understand_its_plan_is_told() {
+        let planned = |without: Option<&str>| {
+            let outcome = Outcome::Planned { revision: 7, without: without.map(str::to_owned) };
+            condition(&outcome).message.to_string()
+        };
+        assert_eq!(planned(None), "Revision 7");
+        assert_eq!(
+            planned(Some("without spec.x: upgrade the agent")),
+            "Revision 7, without spec.x: upgrade the agent"
+        );
+        let waits = condition(&Outcome::Unsupported("it lacks x".to_owned()));
+        assert_eq!((waits.status, waits.reason.as_ref()), (ConditionStatus::False, "AgentTooOld"));
     }
 
     #[test]

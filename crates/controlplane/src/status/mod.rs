@@ -267,7 +267,7 @@ fn rolling_out(seen: &Seen<'_>) -> NewCondition {
                 let why = outcome.failure().unwrap_or_default();
                 message.push_str(&format!("\n* Machine {}: {why}", machine.name));
             }
-            Some(Outcome::Waiting(why)) => {
+            Some(Outcome::Waiting(why) | Outcome::Unsupported(why)) => {
                 message.push_str(&format!("\n* Machine {}: {why}", machine.name));
             }
             _ => {}

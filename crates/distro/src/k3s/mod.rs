@@ -37,7 +37,6 @@ mod steps;
 mod token;
 mod unit;
 
-use capstan_api::bootstrap::DriftPolicy;
 use capstan_plan::{
     Action, Artifact, Check, Command, Content, EnvVar, File, Gate, HttpUrl, MachinePath, Mode, OnDrift,
     Probe, Repeat, Retry, SecretText, Step, StepName, Stop, Target, Undo, Unit,
@@ -118,7 +117,7 @@ pub(crate) fn render(inputs: &Inputs<'_>) -> Result<Rendered, InputError> {
     if inputs.heal.reapply.is_some() {
         steps.iter_mut().filter(|step| step.path().is_some()).for_each(|step| step.repeat = Repeat::Always);
     }
-    if inputs.config.on_drift == Some(DriftPolicy::Report) {
+    if inputs.reports_drift() {
         // The script is Capstan's own: a reset needs it.
         let theirs = steps.iter_mut().filter(|step| step.name.as_str() != "script");
         theirs.for_each(|step| step.on_drift = OnDrift::Report);
@@ -128,7 +127,7 @@ pub(crate) fn render(inputs: &Inputs<'_>) -> Result<Rendered, InputError> {
     let probes = vec![Probe::new(name("kubelet"), Target::Http(kubelet))];
     let tokens = [Some(inputs.token), inputs.agent_token.filter(|_| inputs.role.is_server())];
     let redact = tokens.into_iter().flatten().map(|token| SecretText::new(token::password(token))).collect();
-    Ok(Rendered { steps, probes, redact, fingerprint })
+    Ok(Rendered { steps, probes, redact, fingerprint, left_out: inputs.left_out() })
 }
 
 fn script(content: String) -> Step {

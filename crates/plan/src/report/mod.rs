@@ -9,7 +9,7 @@ mod wire;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::{KeyId, PlanId, StepName};
+use crate::{Capabilities, KeyId, PlanId, ReportedCapabilities, StepName};
 
 /// The report of an agent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -42,6 +42,9 @@ pub struct Report {
     /// Version of the agent.
     pub agent_version: Option<String>,
 
+    /// What the agent understands beyond the first release.
+    pub capabilities: Option<ReportedCapabilities>,
+
     /// When the agent wrote it.
     pub last_updated: Option<Timestamp>,
 }
@@ -66,6 +69,16 @@ impl Report {
         match &self.standing {
             Standing::Plan(progress) if progress.phase == Phase::Applied => Some(progress.plan),
             _ => self.applied,
+        }
+    }
+
+    /// What the agent understands. `None` while no agent has reported.
+    pub fn capabilities(&self) -> Option<Capabilities> {
+        match (&self.agent_version, &self.capabilities) {
+            // An agent that enrols names its capabilities first and its version last.
+            (None, reported) => reported.as_ref().map(ReportedCapabilities::known),
+            (Some(version), Some(reported)) if reported.agent_version == *version => Some(reported.known()),
+            (Some(_), _) => Some(Capabilities::FIRST_RELEASE),
         }
     }
 

@@ -7,7 +7,7 @@ use super::{
     Drift, Excerpt, Facts, HostileReport, Ledger, LedgerItem, Phase, ProbeResult, Progress, Report, Standing,
     StepOutput, StepProgress,
 };
-use crate::{KeyId, PlanId, limits};
+use crate::{KeyId, PlanId, ReportedCapabilities, limits};
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -40,6 +40,8 @@ pub(super) struct Status {
     problem: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     agent_version: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    capabilities: Option<ReportedCapabilities>,
     #[serde(default, skip_serializing_if = "Option::is_none", with = "crate::time::option")]
     last_updated: Option<Timestamp>,
 }
@@ -62,6 +64,7 @@ impl From<Report> for Status {
             plan_key: report.plan_key,
             problem: text(report.problem, 1024),
             agent_version: text(report.agent_version, 64),
+            capabilities: report.capabilities.map(capabilities),
             last_updated: report.last_updated,
         };
         match report.standing {
@@ -118,6 +121,7 @@ impl TryFrom<Status> for Report {
             plan_key: status.plan_key,
             problem: status.problem,
             agent_version: status.agent_version,
+            capabilities: status.capabilities,
             last_updated: status.last_updated,
         })
     }
@@ -129,6 +133,15 @@ fn text(text: Option<String>, most: usize) -> Option<String> {
         Some((end, _)) => text[..end].to_owned(),
         None => text,
     })
+}
+
+fn capabilities(reported: ReportedCapabilities) -> ReportedCapabilities {
+    let names =
+        reported.names.into_iter().filter(|name| name.chars().count() <= limits::CAPABILITY_CHARACTERS);
+    ReportedCapabilities {
+        agent_version: text(Some(reported.agent_version), 64).unwrap_or_default(),
+        names: names.take(limits::CAPABILITIES).collect(),
+    }
 }
 
 fn output(output: StepOutput) -> StepOutput {

@@ -10,6 +10,10 @@ pub const PROBES: usize = 32;
 pub const LEDGER_ITEMS: usize = 64;
 /// Items of drift in a report.
 pub const DRIFT_ITEMS: usize = 16;
+/// Capabilities in a report.
+pub const CAPABILITIES: usize = 64;
+/// Characters of the name of a capability.
+pub const CAPABILITY_CHARACTERS: usize = 63;
 /// Words of a command.
 pub const WORDS: usize = 256;
 /// Bytes of one word of a command, and of the value of an environment variable.

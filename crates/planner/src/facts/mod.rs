@@ -6,7 +6,7 @@
 pub mod fixtures;
 mod report;
 
-use capstan_plan::{Artifact, Epoch, PlanId, Revision};
+use capstan_plan::{Artifact, Capabilities, Epoch, PlanId, Revision};
 use jiff::{SignedDuration, Timestamp};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -86,6 +86,10 @@ pub struct MachineFacts {
     pub architecture: Option<String>,
     /// Operating system, if the machine has reported it.
     pub os_image: Option<String>,
+    /// What its agent understands; `None` while no agent has reported.
+    pub capabilities: Option<Capabilities>,
+    /// Version of its agent, if the machine has reported it.
+    pub agent_version: Option<String>,
     /// Whether it ever had a Node.
     pub has_node: bool,
     /// Its Node. One that does not exist is not Ready.

@@ -6,6 +6,7 @@ mod election;
 mod gate;
 mod outcome;
 mod record;
+mod support;
 
 pub(crate) use decide::runs_ahead;
 pub use decide::{LIFE, Verdict, others_serve, restart_after, role, verdict};
@@ -16,6 +17,7 @@ pub use outcome::Outcome;
 #[cfg(test)]
 pub(crate) use record::MOST_ATTEMPTS;
 pub use record::{RECORD_ANNOTATION, Record, Setup, is_first, runs};
+pub use support::{Unsupported, supports, without};
 
 /// The gate in every plan before the restart of Kubernetes.
 pub const RESTART_GATE: &str = "drained";

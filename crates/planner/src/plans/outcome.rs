@@ -9,8 +9,13 @@ use crate::wait::Wait;
 /// The outcome of planning for a machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// The machine has the plan of this revision.
-    Planned(u64),
+    /// The machine has a plan.
+    Planned {
+        /// Its revision.
+        revision: u64,
+        /// What of the configuration is left out of it, and why: the agent does not support it.
+        without: Option<String>,
+    },
     /// The machine has a plan, which has failed.
     Failed {
         /// Which.
@@ -24,6 +29,8 @@ pub enum Outcome {
     },
     /// There is no plan yet, and why.
     Waiting(Wait),
+    /// The machine does not get a plan, because its agent would reject it. Upgrade the agent.
+    Unsupported(Wait),
     /// There is no plan until the user changes this field.
     Refused {
         /// Kind, name and path.

@@ -1,0 +1,90 @@
+//! Plans for agents of different versions: an agent gets nothing that it does not understand.
+
+#![cfg(test)]
+
+#[path = "../../plan/tests/common/first_release.rs"]
+mod first_release;
+
+use capstan_api::bootstrap::{CapstanConfigSpec, DriftPolicy};
+use capstan_distro::{Endpoint, Heal, Inputs, Network, Rendered, Role, SecretFiles, Software, render};
+use capstan_plan::{
+    Capabilities, Capability, Digest, Epoch, MachineIdentity, MachinePlan, Revision, SealedPlan, SecretText,
+};
+use std::collections::BTreeMap;
+
+/// A configuration that asks for everything that came after the first release.
+fn demanding() -> CapstanConfigSpec {
+    CapstanConfigSpec { on_drift: Some(DriftPolicy::Report), ..CapstanConfigSpec::default() }
+}
+
+fn rendered(config: &CapstanConfigSpec, capabilities: &Capabilities) -> Rendered {
+    let source = "https://plane.example/k3s".parse().unwrap();
+    let software =
+        Software { sha256: Digest::of(b"k3s"), size: 3, sources: vec![capstan_plan::Source::new(source)] };
+    render(&Inputs {
+        role: Role::Worker,
+        others_serve: false,
+        version: "v1.36.0+k3s1",
+        node_name: "n",
+        provider_id: "p",
+        endpoint: &Endpoint { host: "h".to_owned(), port: 6443 },
+        network: &Network::default(),
+        token: &SecretText::new("t"),
+        agent_token: None,
+        ca: None,
+        certificates: None,
+        labels: &BTreeMap::new(),
+        taints: &[],
+        capabilities,
+        config,
+        secrets: &SecretFiles::new(),
+        restart_after: None,
+        heal: Heal::default(),
+        software: &software,
+        images: None,
+        former: None,
+        snapshot: None,
+    })
+    .unwrap()
+}
+
+fn bytes(rendered: &Rendered) -> Vec<u8> {
+    let machine = MachineIdentity { name: "web-0".parse().unwrap(), machine_id: "id".parse().unwrap() };
+    let mut plan = MachinePlan::new(machine, Revision::FIRST, Epoch(1), jiff::Timestamp::UNIX_EPOCH);
+    plan.steps.clone_from(&rendered.steps);
+    plan.probes.clone_from(&rendered.probes);
+    plan.redact.clone_from(&rendered.redact);
+    plan.seal().unwrap().bytes().to_vec()
+}
+
+#[test]
+fn an_agent_of_the_first_release_reads_every_plan_that_it_gets() {
+    for config in [CapstanConfigSpec::default(), demanding()] {
+        let plan = rendered(&config, &Capabilities::FIRST_RELEASE);
+        assert!(Capabilities::needed_by(&plan.steps).is_empty());
+        assert_eq!(first_release::read(&bytes(&plan)), Ok(()));
+    }
+}
+
+#[test]
+fn what_an_agent_does_not_understand_is_left_out_and_told() {
+    let (old, new) = (Capabilities::FIRST_RELEASE, Capabilities::all());
+    let (without, with) = (rendered(&demanding(), &old), rendered(&demanding(), &new));
+    assert_eq!(without.left_out, ["spec.onDrift"]);
+    assert_eq!(without.steps, rendered(&CapstanConfigSpec::default(), &old).steps);
+    assert_eq!((with.left_out.len(), Capabilities::needed_by(&with.steps)), (0, new));
+    assert!(first_release::read(&bytes(&with)).is_err());
+    assert!(SealedPlan::parse(&bytes(&with)).is_ok());
+}
+
+/// An upgrade of the agent does not restart k3s, and a plan that asks for nothing stays.
+#[test]
+fn an_upgraded_agent_gets_what_was_left_out_and_nothing_else() {
+    let (old, new) = (Capabilities::FIRST_RELEASE, Capabilities::from_iter([Capability::OnDrift]));
+    let plain = CapstanConfigSpec::default();
+    assert_eq!(rendered(&plain, &old), rendered(&plain, &new));
+    let (before, after) =
+        (rendered(&demanding(), &old).fingerprint, rendered(&demanding(), &new).fingerprint);
+    assert_ne!(before.whole, after.whole);
+    assert_eq!((before.restart, before.drain), (after.restart, after.drain));
+}

@@ -1,0 +1,111 @@
+//! What agents of different versions understand, and what a plan needs of them.
+//!
+//! An agent rejects a plan with anything that it does not know, because half of a plan is not a plan. So an agent names in its report
+//! what it knows beyond the first release, and a manager uses nothing else. `tests/versions.rs` fails if a plan gets a field
+//! without a capability.
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+use std::fmt;
+
+use crate::{OnDrift, Step};
+
+/// A part of the format of plans that the first release did not have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Capability {
+    /// `onDrift` of a step.
+    OnDrift,
+}
+
+impl Capability {
+    /// All of them: what this version understands.
+    pub const ALL: [Self; 1] = [Self::OnDrift];
+
+    /// Its name in reports. It never changes.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::OnDrift => "onDrift",
+        }
+    }
+}
+
+impl fmt::Display for Capability {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A set of capabilities. The empty one is that of the first release.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Capabilities(BTreeSet<Capability>);
+
+impl Capabilities {
+    /// What agents understand that report no capabilities.
+    pub const FIRST_RELEASE: Self = Self(BTreeSet::new());
+
+    /// What this version understands.
+    pub fn all() -> Self {
+        Capability::ALL.into_iter().collect()
+    }
+
+    /// Whether this one is among them.
+    pub fn has(&self, capability: Capability) -> bool {
+        self.0.contains(&capability)
+    }
+
+    /// Those that an agent with these capabilities lacks.
+    pub fn lacking_in(&self, agent: &Self) -> Self {
+        Self(self.0.difference(&agent.0).copied().collect())
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// What these steps need.
+    pub fn needed_by(steps: &[Step]) -> Self {
+        let reports_drift = steps.iter().any(|step| step.on_drift != OnDrift::default());
+        reports_drift.then_some(Capability::OnDrift).into_iter().collect()
+    }
+}
+
+impl FromIterator<Capability> for Capabilities {
+    fn from_iter<T: IntoIterator<Item = Capability>>(capabilities: T) -> Self {
+        Self(capabilities.into_iter().collect())
+    }
+}
+
+impl fmt::Display for Capabilities {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<&str> = self.0.iter().map(|capability| capability.name()).collect();
+        f.write_str(&names.join(", "))
+    }
+}
+
+/// The capabilities of an agent as its report names them. Names that this version does not know are those of a later agent.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ReportedCapabilities {
+    /// Version of the agent that they are of. An earlier agent that takes the place of a later one does not know this field and
+    /// leaves it in the report.
+    pub agent_version: String,
+
+    /// Names of the capabilities.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub names: Vec<String>,
+}
+
+impl ReportedCapabilities {
+    /// What this version reports.
+    pub fn of_this_version(agent_version: impl Into<String>) -> Self {
+        let names = Capability::ALL.map(|capability| capability.name().to_owned()).to_vec();
+        Self { agent_version: agent_version.into(), names }
+    }
+
+    /// Those that this version knows.
+    pub(crate) fn known(&self) -> Capabilities {
+        let is_named = |capability: &Capability| self.names.iter().any(|name| name == capability.name());
+        Capability::ALL.into_iter().filter(is_named).collect()
+    }
+}
