@@ -16,6 +16,7 @@
 //! | [`probes`] | what is watched once a plan is done |
 //! | [`pace`] | when it is told |
 //! | [`report`] | what is told, bounded and without secrets |
+//! | [`upgrade`] | how the agent replaces its own program, and goes back |
 //! | [`https`] | requests over TLS, believing certain authorities only |
 //!
 //! Nothing in here knows Kubernetes, nor how plans and reports travel: plans come in as [`VerifiedPlan`](capstan_plan::VerifiedPlan),
@@ -38,9 +39,10 @@ mod redact;
 pub mod report;
 pub mod running;
 pub mod store;
+pub mod upgrade;
 
 pub use clock::{Clock, SystemClock};
-pub use engine::{Advance, Engine, EngineError, Leftover, Reset};
+pub use engine::{Advance, Engine, EngineError, Leftover, Reset, Restart};
 pub use journal::Journal;
 pub use machine::Machine;
 pub use redact::Redactor;

@@ -4,15 +4,15 @@
 //! newest of each counts, so that nobody has to catch up.
 
 use capstan_plan::{
-    Epoch, KeyId, MachineIdentity, OpenGates, Phase, Progress, PublicKey, Report, SecretData, SignedGates,
-    SignedPlan, Standing, Successions, TrustedKeys, VerifiedPlan,
+    Epoch, KeyId, MachineIdentity, OpenGates, Phase, Progress, PublicKey, Report, ReportedCapabilities,
+    ReportedProgram, SecretData, SignedGates, SignedPlan, Standing, Successions, TrustedKeys, VerifiedPlan,
 };
 use jiff::Timestamp;
 use std::time::Duration;
 use tokio::sync::watch;
 
 use crate::clock::Clock;
-use crate::engine::{Advance, Engine, EngineError};
+use crate::engine::{Advance, Engine, EngineError, Restart};
 use crate::machine::Machine;
 use crate::probes::Prober;
 use crate::report;
@@ -86,6 +86,15 @@ pub enum Moment {
     Done,
 }
 
+/// Why the loop has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LoopEnd {
+    /// No more plans come.
+    NoMorePlans,
+    /// The program of the agent was replaced: the process must end, so that the new one is started.
+    Replaced,
+}
+
 /// The latest data of the plan Secret; `None` before there is one.
 pub type Plans = watch::Receiver<Option<SecretData>>;
 
@@ -101,8 +110,9 @@ pub async fn obey<M: Machine, S: Store, C: Clock>(
     plans: &mut Plans,
     reports: &watch::Sender<Report>,
     looking: impl Fn(&M, Moment),
-) -> Result<(), EngineError> {
+) -> Result<LoopEnd, EngineError> {
     engine.follow(identity.epoch).await?;
+    engine.look_at_program().await;
     let mut prober = Prober::default();
     // The plan where the machine stands; also while the management plane is away, or has another one that is refused.
     let mut accepted = recall(engine, identity).await?;
@@ -118,7 +128,13 @@ pub async fn obey<M: Machine, S: Store, C: Clock>(
                 (accepted.clone().ok_or(Box::new(Standing::Idle)), key)
             }
         };
-        let reports = Reports { sender: reports, plan_key: key.id() };
+        let is_from_plane = data.is_some() && orders.is_ok();
+        if is_from_plane {
+            engine.confirm_program().await;
+        }
+        let reports = Reports::new(reports, engine, key.id());
+        // The plan that names the program of the agent: one that was accepted, and that the management plane has just shown.
+        let mut names_program = None;
         // Somebody else must act before this time, or there is something new to say.
         let mut overdue = Timestamp::MAX;
         let standing = match orders {
@@ -127,6 +143,7 @@ pub async fn obey<M: Machine, S: Store, C: Clock>(
                 let progress = carry_out(engine, &orders, plans, &reports, &prober, &looking).await?;
                 if is_current(engine, &orders.plan) {
                     accepted = Some(orders.clone());
+                    names_program = is_from_plane.then(|| orders.plan.clone());
                 }
                 let Some(progress) = progress else { continue };
                 if progress.phase == Phase::Waiting {
@@ -138,6 +155,11 @@ pub async fn obey<M: Machine, S: Store, C: Clock>(
             }
         };
         reports.tell(engine, &prober, standing.clone()).await;
+        if replace_program(engine, &reports, &prober, names_program.as_ref(), &standing).await
+            == Restart::Needed
+        {
+            return Ok(LoopEnd::Replaced);
+        }
         // At rest, until there is another plan; the probes and the search for drift go on meanwhile.
         loop {
             let patrol = accepted.as_ref().map(|_| engine.next_patrol());
@@ -145,7 +167,7 @@ pub async fn obey<M: Machine, S: Store, C: Clock>(
             tokio::select! {
                 changed = plans.changed() => match changed {
                     Ok(()) => break,
-                    Err(_) => return Ok(()),
+                    Err(_) => return Ok(LoopEnd::NoMorePlans),
                 },
                 () = engine.clock().sleep_until(overdue), if overdue < Timestamp::MAX => {
                     if engine.clock().now() >= overdue {
@@ -162,10 +184,33 @@ pub async fn obey<M: Machine, S: Store, C: Clock>(
                     if is_news {
                         reports.tell(engine, &prober, standing.clone()).await;
                     }
+                    let turn = replace_program(engine, &reports, &prober, names_program.as_ref(), &standing);
+                    if turn.await == Restart::Needed {
+                        return Ok(LoopEnd::Replaced);
+                    }
                 }
             }
         }
     }
+}
+
+/// Replaces the program of the agent, if the plan names another one, and reports what prevents it.
+async fn replace_program<M: Machine, S: Store, C: Clock>(
+    engine: &mut Engine<M, S, C>,
+    reports: &Reports<'_>,
+    prober: &Prober,
+    plan: Option<&VerifiedPlan>,
+    standing: &Standing,
+) -> Restart {
+    let Some(plan) = plan else { return Restart::NotNeeded };
+    let before = engine.agent_program();
+    // Once more, if the disk was full.
+    engine.confirm_program().await;
+    let turn = engine.replace_program(plan).await;
+    if turn == Restart::NotNeeded && engine.agent_program() != before {
+        reports.tell(engine, prober, standing.clone()).await;
+    }
+    turn
 }
 
 fn is_current<M: Machine, S: Store, C: Clock>(engine: &Engine<M, S, C>, plan: &VerifiedPlan) -> bool {
@@ -295,15 +340,31 @@ async fn carry_out<M: Machine, S: Store, C: Clock>(
     }
 }
 
-/// Where reports go, and the key that plans are verified with, which each of them names.
+/// Where reports go, and what each of them says of the agent: the key that plans are verified with, what the agent understands, and
+/// its program.
 struct Reports<'a> {
     sender: &'a watch::Sender<Report>,
     plan_key: KeyId,
+    capabilities: ReportedCapabilities,
+    program: Option<ReportedProgram>,
 }
 
-impl Reports<'_> {
+impl<'a> Reports<'a> {
+    fn new<M: Machine, S: Store, C: Clock>(
+        sender: &'a watch::Sender<Report>,
+        engine: &Engine<M, S, C>,
+        plan_key: KeyId,
+    ) -> Self {
+        Self { sender, plan_key, capabilities: engine.capabilities(), program: engine.agent_program() }
+    }
+
     fn send(&self, report: Report) {
-        self.sender.send_replace(Report { plan_key: Some(self.plan_key.clone()), ..report });
+        self.sender.send_replace(Report {
+            plan_key: Some(self.plan_key.clone()),
+            capabilities: Some(self.capabilities.clone()),
+            agent_program: report.agent_program.or_else(|| self.program.clone()),
+            ..report
+        });
     }
 
     async fn tell<M: Machine, S: Store, C: Clock>(
@@ -315,6 +376,6 @@ impl Reports<'_> {
         let facts = engine.machine().facts().await;
         let now = engine.clock().now();
         let report = report::report(standing, engine.history(), prober.results(), facts, now);
-        self.send(Report { drift: engine.drift(), ..report });
+        self.send(Report { drift: engine.drift(), agent_program: engine.agent_program(), ..report });
     }
 }

@@ -6,6 +6,7 @@ use capstan_plan::{
 };
 use jiff::Timestamp;
 
+use crate::engine::understood;
 use crate::journal::{Attempt, Class, Current, End, Failure, History, Outcome};
 use crate::ledger::{self, After, Before, Item};
 use crate::machine::{Exit, Ran};
@@ -78,14 +79,14 @@ pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 pub fn hello() -> Report {
     Report {
         agent_version: Some(VERSION.to_owned()),
-        capabilities: Some(capabilities()),
+        capabilities: Some(capabilities(false)),
         ..Report::default()
     }
 }
 
-/// What this agent understands.
-pub fn capabilities() -> ReportedCapabilities {
-    ReportedCapabilities::of_this_version(VERSION)
+/// What this agent understands. Not every agent can replace its program.
+pub fn capabilities(replaces_itself: bool) -> ReportedCapabilities {
+    ReportedCapabilities::of_this_version(VERSION, &understood(replaces_itself))
 }
 
 /// The complete report.

@@ -4,7 +4,7 @@
 
 mod support;
 
-use capstan_agent::obey::{Identity, Orders, obey};
+use capstan_agent::obey::{Identity, LoopEnd, Orders, obey};
 use capstan_agent::{Clock, Engine, Journal};
 use capstan_plan::{
     Epoch, MachinePlan, OpenGates, Phase, Probe, Progress, Report, SecretData, SigningKey, Standing,
@@ -14,6 +14,7 @@ use jiff::{SignedDuration, Timestamp};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant};
+use support::program::{self, digest, installed};
 use support::world::{Node, World};
 use support::{Verbs, argv, check, file, gate, machine, name, path, plan, run, unit};
 use tokio::sync::watch;
@@ -73,7 +74,7 @@ struct Agent {
     plans: watch::Sender<Option<SecretData>>,
     reports: watch::Receiver<Report>,
     clock: Wall,
-    task: JoinHandle<()>,
+    task: JoinHandle<LoopEnd>,
 }
 
 impl Drop for Agent {
@@ -88,14 +89,22 @@ impl Agent {
     }
 
     async fn on(world: World) -> Self {
+        Self::running(world, None).await
+    }
+
+    /// The agent as this program, which it can replace.
+    async fn running(world: World, program: Option<&str>) -> Self {
         let journal = Journal::open(world.clone()).await.unwrap();
         let clock = Wall::new();
         let engine = Engine::new(world.clone(), journal, clock.clone());
         let mut engine = engine.patrolling(Duration::from_millis(50));
+        if let Some(program) = program {
+            engine = engine.replacing(program::places(), program::digest(program));
+        }
         let (plans, mut seen) = watch::channel(None);
         let (sender, reports) = watch::channel(Report::default());
         let task = tokio::spawn(async move {
-            obey(&mut engine, &identity(), &mut seen, &sender, |_, _| ()).await.unwrap();
+            obey(&mut engine, &identity(), &mut seen, &sender, |_, _| ()).await.unwrap()
         });
         Self { world, plans, reports, clock, task }
     }
@@ -393,4 +402,36 @@ async fn setting_the_clock_back_silences_neither_probes_nor_the_search_for_drift
         Node::File(b"theirs".to_vec(), support::world::ROOT),
     );
     agent.until("drift", |report| report.drift.iter().any(|drift| drift.repaired.is_some())).await;
+}
+
+#[tokio::test]
+async fn an_agent_replaces_its_program_and_the_new_one_is_confirmed_by_the_management_plane() {
+    let wanted = MachinePlan {
+        agent: Some(program::named("new")),
+        ..plan(1, vec![file("motd", "/etc/motd", "managed"), gate("go")])
+    };
+    let mut agent = Agent::running(program::machine(), Some("old")).await;
+    let report = agent.until("the old program", |report| report.agent_program.is_some()).await;
+    assert!(report.capabilities.unwrap().names.contains(&"replaceAgent".to_owned()));
+    agent.plans.send_replace(Some(secret(&wanted)));
+    // Also at a gate: the program does not wait for it.
+    assert_eq!((&mut agent.task).await.unwrap(), LoopEnd::Replaced);
+    assert_eq!(installed(&agent.world), digest("new"));
+
+    // The plan on the disk confirms nothing.
+    let on_trial = |expected: bool| {
+        move |report: &Report| {
+            report.agent_program.as_ref().is_some_and(|program| program.on_trial == expected)
+        }
+    };
+    let mut agent = Agent::running(agent.world.clone(), Some("new")).await;
+    agent.phase(Phase::Waiting).await;
+    agent.until("on trial", on_trial(true)).await;
+    // Nor does one that is not for this machine.
+    agent.plans.send_replace(Some(SecretData::new()));
+    let unreadable = |report: &Report| matches!(report.standing, Standing::Unreadable { .. });
+    assert!(on_trial(true)(&agent.until("unreadable", unreadable).await));
+    agent.plans.send_replace(Some(secret(&wanted)));
+    agent.until("confirmed", on_trial(false)).await;
+    assert_eq!(agent.world.content(program::places().state.as_str()), None);
 }

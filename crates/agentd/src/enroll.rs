@@ -6,7 +6,7 @@
 use capstan_agent::Machine as _;
 use capstan_agent::https::Trust;
 use capstan_agent::real::Linux;
-use capstan_plan::Facts;
+use capstan_plan::{Facts, ReportedCapabilities};
 use jiff::Timestamp;
 use rustix::fs::{FlockOperation, flock};
 use serde_json::{Value, json};
@@ -31,7 +31,12 @@ pub(crate) enum Asking {
     /// We have none, and the token to ask with. The manager takes the token away when we show that we have got our
     /// credential, by our version in the report: what stands there from before would say so too early. With the facts of the
     /// machine and what this agent understands, its plan can be made as soon as it has enrolled.
-    ToGetIn(Box<Facts>),
+    ToGetIn {
+        /// Facts of the machine.
+        facts: Box<Facts>,
+        /// What this agent understands.
+        capabilities: ReportedCapabilities,
+    },
     /// Ours will expire.
     ToStay,
 }
@@ -97,7 +102,9 @@ pub(crate) async fn enrol(paths: &Paths, config: &Config) -> Result<(), Failure>
         Ok(machine) => machine.facts().await,
         Err(_) => Facts::default(),
     };
-    ask(&client, config, &key, &request, Asking::ToGetIn(Box::new(facts))).await.write(paths)
+    let capabilities = capstan_agent::report::capabilities(paths.is_machine());
+    let why = Asking::ToGetIn { facts: Box::new(facts), capabilities };
+    ask(&client, config, &key, &request, why).await.write(paths)
 }
 
 /// Whether the plane accepts the credential that we have beside a token. Either may be of no use: the credential if our account
@@ -158,9 +165,9 @@ pub(crate) async fn ask(
     let collection = reports(config);
     let status = format!("{collection}/{}/status", config.machine());
     let mut patch = json!({"status": {"credentialRequest": request}});
-    if let Asking::ToGetIn(facts) = &why {
+    if let Asking::ToGetIn { facts, capabilities } = &why {
         patch["status"]["agentVersion"] = Value::Null;
-        patch["status"]["capabilities"] = json!(capstan_agent::report::capabilities());
+        patch["status"]["capabilities"] = json!(capabilities);
         patch["status"]["facts"] = json!(facts);
     }
     let asked = json!(request);

@@ -167,6 +167,10 @@ fn of_plan(history: &History, status: Option<&Status>) -> Vec<String> {
         obstacles.push("a reset has begun and is not finished: no plan is obeyed until it is".to_owned());
     }
     let said = status.and_then(|status| status.said.as_ref());
+    if let Some(rejected) = said.map(|said| &said["agentProgram"]["rejected"]).filter(|it| it.is_object()) {
+        let message = rejected["message"].as_str().unwrap_or("no reason was given");
+        obstacles.push(format!("the program of the agent in the plan does not work here: {message}"));
+    }
     match said.and_then(|said| said["phase"].as_str()) {
         None if status.is_some() => obstacles.push("there is no plan yet".to_owned()),
         Some(phase @ ("Refused" | "Failed" | "Waiting")) => {

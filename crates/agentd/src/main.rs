@@ -7,6 +7,8 @@
 //! | [`follow`] | lets itself be handed to another management plane, if that is not behind the one it obeys |
 //! | [`explain`] | why it does what it does, for people |
 //! | [`reset`] | takes everything back, itself last |
+//! | [`check`] | whether this program could work on this machine, before it replaces another one |
+//! | [`guard`] | puts the previous program back if the new one does not work |
 //! | [`supervise`] | the process beside a command, which outlives the agent |
 //! | [`api`] | the few requests it makes of the management plane |
 //!
@@ -14,6 +16,7 @@
 
 mod api;
 mod backoff;
+mod check;
 mod config;
 mod credential;
 mod daemon;
@@ -21,6 +24,7 @@ mod enroll;
 mod explain;
 mod files;
 mod follow;
+mod guard;
 mod paths;
 mod reset;
 mod service;
@@ -83,6 +87,15 @@ enum Command {
         #[arg(short, long, value_enum, default_value_t = Output::Text)]
         output: Output,
     },
+    /// Check whether this program could run on this machine: read configuration, credential and journal, and write nothing
+    Check,
+    /// Put this program back if the one that has replaced it does not work; only systemd starts this
+    #[command(hide = true)]
+    Guard {
+        /// The time for the confirmation is over
+        #[arg(long)]
+        expired: bool,
+    },
     /// Run one command for the agent and record its result; only the agent starts this
     #[command(hide = true)]
     Supervise {
@@ -120,6 +133,8 @@ fn main() -> ExitCode {
             Command::Run => Box::pin(daemon::run(&paths)).await,
             Command::Explain { output } => explain::run(&paths, output == Output::Json).await,
             Command::Reset { output } => reset::run(&paths, output == Output::Json).await,
+            Command::Check => check::run(&paths),
+            Command::Guard { expired } => guard::run(&paths, expired).await,
             Command::Supervise { folder } => supervise::run(&folder).await,
             Command::Version => print(&format!("capstan-agent {}\n", env!("CARGO_PKG_VERSION"))),
         }

@@ -1,12 +1,17 @@
 //! Where everything of the agent lies.
 
+use capstan_agent::upgrade::Places;
 use capstan_plan::MachinePath;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 const ETC: &str = "/etc/capstan";
 const STATE: &str = "/var/lib/capstan";
 const RUN: &str = "/run/capstan";
 const BINARY: &str = "/opt/capstan/capstan-agent";
+const NEXT: &str = "/opt/capstan/capstan-agent.next";
+const PREVIOUS: &str = "/opt/capstan/capstan-agent.previous";
+const UPGRADE: &str = "/var/lib/capstan/upgrade";
 const UNIT: &str = "/etc/systemd/system/capstan-agent.service";
 
 /// Where everything lies, below the folder that stands for `/`.
@@ -85,16 +90,39 @@ impl Paths {
         self.at(BINARY)
     }
 
+    /// Other programs of the agent: one that is being checked, and the one before the last replacement.
+    pub(crate) fn other_binaries(&self) -> [PathBuf; 2] {
+        [self.at(NEXT), self.at(PREVIOUS)]
+    }
+
+    /// The files of a replacement of the program, with this content of the unit.
+    pub(crate) fn places(&self, unit_content: String) -> Places {
+        // This process runs as the user that owns its folder in /proc.
+        let user = std::fs::metadata("/proc/self").map_or((0, 0), |of| (of.uid(), of.gid()));
+        Places {
+            program: own(BINARY),
+            next: own(NEXT),
+            previous: own(PREVIOUS),
+            state: own(UPGRADE),
+            unit: own(UNIT),
+            unit_content,
+            owner: user.0,
+            group: user.1,
+        }
+    }
+
     pub(crate) fn unit(&self) -> PathBuf {
         self.at(UNIT)
     }
 
     /// What no plan may write.
     pub(crate) fn protected() -> impl Iterator<Item = MachinePath> {
-        [ETC, STATE, RUN, BINARY, UNIT]
-            .into_iter()
-            .map(|path| MachinePath::new(path).expect("a path of this module, absolute and plain"))
+        [ETC, STATE, RUN, BINARY, NEXT, PREVIOUS, UNIT].into_iter().map(own)
     }
+}
+
+fn own(path: &str) -> MachinePath {
+    MachinePath::new(path).expect("a path of this module, absolute and plain")
 }
 
 #[cfg(test)]
@@ -110,6 +138,6 @@ mod tests {
         let elsewhere = Paths::new("/tmp/x".into());
         assert!(!elsewhere.is_machine());
         assert_eq!(elsewhere.cache(), Path::new("/tmp/x/var/lib/capstan/cache"));
-        assert_eq!(Paths::protected().count(), 5);
+        assert_eq!(Paths::protected().count(), 7);
     }
 }

@@ -11,6 +11,7 @@ use crate::{Failure, daemon, files, print, say, service};
 pub(crate) async fn run(paths: &Paths, is_json: bool) -> Result<(), Failure> {
     if paths.is_machine() {
         service::stop(paths).await?;
+        service::forget_trial().await;
     }
     let mut left = undo(paths).await?;
     if left.is_empty() {
@@ -63,7 +64,11 @@ async fn remove(paths: &Paths) -> Vec<String> {
     }
     if left.is_empty() {
         let binary = paths.binary();
-        let gone = files::remove(&binary)
+        let others = paths.other_binaries();
+        let gone = others
+            .iter()
+            .try_for_each(|other| files::remove(other))
+            .and_then(|()| files::remove(&binary))
             .and_then(|()| binary.parent().map_or(Ok(()), files::remove_if_empty))
             .map_err(|error| error.to_string());
         if let Err(error) = gone {

@@ -1,6 +1,7 @@
 //! The agent as a service of systemd.
 
 use std::path::Path;
+use std::time::Duration;
 use tokio::process::Command;
 
 use crate::paths::Paths;
@@ -8,8 +9,12 @@ use crate::{Failure, files};
 
 const NAME: &str = "capstan-agent.service";
 
-/// The unit. Whatever a plan's commands leave running is not the agent's to end when it is restarted.
-fn unit(binary: &Path) -> String {
+/// The timer that ends the trial of a new program, and the service that it starts.
+const TRIAL: &str = "capstan-agent-trial";
+
+/// The unit. Whatever a plan's commands leave running is not the agent's to end when it is restarted. The guard is the previous program: there
+/// is none before the first replacement.
+fn unit(binary: &Path, previous: &Path) -> String {
     format!(
         "[Unit]\n\
          Description=Capstan agent\n\
@@ -18,6 +23,7 @@ fn unit(binary: &Path) -> String {
          StartLimitIntervalSec=0\n\
          \n\
          [Service]\n\
+         ExecStartPre=-{} guard\n\
          ExecStart={} run\n\
          Restart=always\n\
          RestartSec=5s\n\
@@ -25,14 +31,21 @@ fn unit(binary: &Path) -> String {
          \n\
          [Install]\n\
          WantedBy=multi-user.target\n",
+        previous.display(),
         binary.display()
     )
+}
+
+/// The content of the unit.
+pub(crate) fn content(paths: &Paths) -> String {
+    let [_, previous] = paths.other_binaries();
+    unit(&paths.binary(), &previous)
 }
 
 /// Puts the unit there, so that the agent comes up with the machine.
 pub(crate) async fn install(paths: &Paths) -> Result<(), Failure> {
     let path = paths.unit();
-    let wanted = unit(&paths.binary()).into_bytes();
+    let wanted = content(paths).into_bytes();
     if files::read(&path).ok().flatten().as_ref() != Some(&wanted) {
         files::write_for(&path, &wanted, 0o644)
             .map_err(|error| Failure::new(format!("cannot write {}: {error}", path.display())))?;
@@ -44,6 +57,30 @@ pub(crate) async fn install(paths: &Paths) -> Result<(), Failure> {
 /// Starts the agent, anew if it runs: it may be another version by now.
 pub(crate) async fn restart() -> Result<(), Failure> {
     systemctl(&["restart", NAME]).await
+}
+
+/// Lets the previous program look whether the new one was confirmed, once the time for that is over. A timer that runs goes on.
+pub(crate) async fn end_trial_later(paths: &Paths, time: Duration) -> Result<(), Failure> {
+    let [_, previous] = paths.other_binaries();
+    let (unit, active) = (format!("--unit={TRIAL}"), format!("--on-active={}s", time.as_secs()));
+    let words = ["--quiet", "--collect", &unit, &active, "--timer-property=AccuracySec=1s", "--"];
+    let mut command = Command::new("systemd-run");
+    let answer = command.args(words).arg(previous).args(["guard", "--expired"]).output().await;
+    let answer = answer.map_err(|error| Failure::new(format!("cannot run systemd-run: {error}")))?;
+    let is_armed = answer.status.success() || is_active(&format!("{TRIAL}.timer")).await;
+    let said = String::from_utf8_lossy(&answer.stderr);
+    if is_armed { Ok(()) } else { Err(Failure::new(format!("systemd-run failed: {}", said.trim()))) }
+}
+
+/// Stops the timer that ends a trial.
+pub(crate) async fn forget_trial() {
+    // There is none, most often.
+    let _ = systemctl(&["stop", &format!("{TRIAL}.timer")]).await;
+}
+
+async fn is_active(unit: &str) -> bool {
+    let answer = Command::new("systemctl").args(["is-active", "--quiet", unit]).status().await;
+    answer.is_ok_and(|status| status.success())
 }
 
 /// Stops the agent for a moment.
@@ -91,7 +128,9 @@ mod tests {
 
     #[test]
     fn the_unit_runs_the_agent_for_ever() {
-        let unit = unit(Path::new("/opt/capstan/capstan-agent"));
+        let unit = content(&Paths::new("/".into()));
+        // Without a previous program the start goes on.
+        assert!(unit.contains("\nExecStartPre=-/opt/capstan/capstan-agent.previous guard\n"));
         assert!(unit.contains("\nExecStart=/opt/capstan/capstan-agent run\n"));
         assert!(unit.contains("\nRestart=always\n") && unit.contains("\nKillMode=process\n"));
     }

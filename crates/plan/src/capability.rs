@@ -8,23 +8,26 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::fmt;
 
-use crate::{OnDrift, Step};
+use crate::{AgentProgram, OnDrift, Step};
 
 /// A part of the format of plans that the first release did not have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Capability {
     /// `onDrift` of a step.
     OnDrift,
+    /// `agent` of a plan: the agent replaces itself. Not every agent of a version can: it needs systemd.
+    ReplaceAgent,
 }
 
 impl Capability {
-    /// All of them: what this version understands.
-    pub const ALL: [Self; 1] = [Self::OnDrift];
+    /// All of them: what this version may understand.
+    pub const ALL: [Self; 2] = [Self::OnDrift, Self::ReplaceAgent];
 
     /// Its name in reports. It never changes.
     pub const fn name(self) -> &'static str {
         match self {
             Self::OnDrift => "onDrift",
+            Self::ReplaceAgent => "replaceAgent",
         }
     }
 }
@@ -43,7 +46,7 @@ impl Capabilities {
     /// What agents understand that report no capabilities.
     pub const FIRST_RELEASE: Self = Self(BTreeSet::new());
 
-    /// What this version understands.
+    /// What this version may understand.
     pub fn all() -> Self {
         Capability::ALL.into_iter().collect()
     }
@@ -63,10 +66,21 @@ impl Capabilities {
         self.0.is_empty()
     }
 
-    /// What these steps need.
-    pub fn needed_by(steps: &[Step]) -> Self {
+    /// The same without one.
+    #[must_use]
+    pub fn without(mut self, capability: Capability) -> Self {
+        self.0.remove(&capability);
+        self
+    }
+
+    /// What a plan with these steps and this program of the agent needs.
+    pub fn needed_by(steps: &[Step], agent: Option<&AgentProgram>) -> Self {
         let reports_drift = steps.iter().any(|step| step.on_drift != OnDrift::default());
-        reports_drift.then_some(Capability::OnDrift).into_iter().collect()
+        let all = [
+            reports_drift.then_some(Capability::OnDrift),
+            agent.is_some().then_some(Capability::ReplaceAgent),
+        ];
+        all.into_iter().flatten().collect()
     }
 }
 
@@ -97,9 +111,9 @@ pub struct ReportedCapabilities {
 }
 
 impl ReportedCapabilities {
-    /// What this version reports.
-    pub fn of_this_version(agent_version: impl Into<String>) -> Self {
-        let names = Capability::ALL.map(|capability| capability.name().to_owned()).to_vec();
+    /// What an agent of this version with these capabilities reports.
+    pub fn of_this_version(agent_version: impl Into<String>, capabilities: &Capabilities) -> Self {
+        let names = capabilities.0.iter().map(|capability| capability.name().to_owned()).collect();
         Self { agent_version: agent_version.into(), names }
     }
 

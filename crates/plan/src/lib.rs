@@ -39,12 +39,12 @@ pub use identity::{Epoch, MachineIdentity, NumberError, PlanId, Revision};
 pub use path::{MachinePath, Mode, ModeError, PathError};
 pub use report::{
     Drift, Excerpt, Facts, HostileReport, Ledger, LedgerBefore, LedgerItem, LedgerKind, Phase, ProbeResult,
-    Progress, Report, Standing, StepOutput, StepProgress,
+    Progress, RejectedProgram, Report, ReportedProgram, Standing, StepOutput, StepProgress,
 };
 pub use schema::{
-    Action, ApiVersion, Argv, ArgvError, Artifact, Check, Command, Directory, EnvVar, File, Gate, HttpUrl,
-    HttpsUrl, Limit, MachinePlan, OnDrift, PlanError, PlanKind, Probe, Repeat, Retry, Source, SourceUrl,
-    SourceUrlError, Step, Stop, Target, Undo, Unit, Unpack, UrlError, limits,
+    Action, AgentProgram, ApiVersion, Argv, ArgvError, Artifact, Check, Command, Directory, EnvVar, File,
+    Gate, HttpUrl, HttpsUrl, Limit, MachinePlan, OnDrift, PlanError, PlanKind, Probe, Repeat, Retry, Source,
+    SourceUrl, SourceUrlError, Step, Stop, Target, Undo, Unit, Unpack, UrlError, limits,
 };
 pub use sealed::{ParseError, SealedPlan};
 pub use secret::{SECRET_TYPE, SecretData, SecretError, keys};

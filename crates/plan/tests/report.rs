@@ -6,8 +6,9 @@ mod common;
 
 use capstan_api::agent::MachineReportStatus;
 use capstan_plan::{
-    Capabilities, Capability, Drift, Excerpt, Facts, Ledger, LedgerBefore, LedgerItem, LedgerKind, Phase,
-    PlanId, ProbeResult, Progress, Report, ReportedCapabilities, Standing, StepOutput, StepProgress,
+    Capabilities, Capability, Digest, Drift, Excerpt, Facts, Ledger, LedgerBefore, LedgerItem, LedgerKind,
+    Phase, PlanId, ProbeResult, Progress, RejectedProgram, Report, ReportedCapabilities, ReportedProgram,
+    Standing, StepOutput, StepProgress,
 };
 use common::{key, name, plan};
 use serde_json::{Value, json};
@@ -79,7 +80,17 @@ fn full() -> Report {
         }),
         plan_key: Some(key().public().id()),
         agent_version: Some("0.1.0".into()),
-        capabilities: Some(ReportedCapabilities::of_this_version("0.1.0")),
+        capabilities: Some(ReportedCapabilities::of_this_version("0.1.0", &Capabilities::all())),
+        agent_program: Some(ReportedProgram {
+            sha256: Digest::of(b"old"),
+            on_trial: true,
+            rejected: Some(RejectedProgram {
+                sha256: Digest::of(b"new"),
+                message: "it was started 3 times".into(),
+                since: time,
+            }),
+            message: Some("no source has it".into()),
+        }),
         last_updated: Some(time),
     }
 }
@@ -96,7 +107,7 @@ fn same(report: &Report) -> Value {
 fn both_types_write_the_same_bytes() {
     let written = same(&full());
     let fields: Vec<&String> = written.as_object().unwrap().keys().collect();
-    assert_eq!(fields.len(), 16, "a field of the status is never set: {fields:?}");
+    assert_eq!(fields.len(), 17, "a field of the status is never set: {fields:?}");
     assert_eq!(serde_json::from_value::<Report>(written).unwrap(), full());
     assert_eq!(same(&Report::default()), json!({}));
     for phase in [Phase::Applying, Phase::Waiting, Phase::Applied, Phase::Failed, Phase::Refused] {
@@ -204,6 +215,9 @@ fn what_would_be_too_long_for_the_schema_is_cut() {
         Ledger { total: u32::MAX, items: vec![item; 100] }
     });
     report.agent_version = long();
+    let program = report.agent_program.as_mut().unwrap();
+    program.message = long();
+    program.rejected.as_mut().unwrap().message = "ü".repeat(10_000);
     let names = (0..100).map(|number| format!("capability{number}")).chain(["x".repeat(64)]).rev().collect();
     report.capabilities = Some(ReportedCapabilities { agent_version: "ü".repeat(100), names });
     let written = same(&report);
@@ -218,6 +232,8 @@ fn what_would_be_too_long_for_the_schema_is_cut() {
     assert_eq!(characters("/agentVersion"), 64);
     assert_eq!((characters("/capabilities/agentVersion"), characters("/capabilities/names/63")), (64, 12));
     assert_eq!(written.pointer("/capabilities/names/64"), None);
+    assert_eq!(characters("/agentProgram/message"), 1024);
+    assert_eq!(characters("/agentProgram/rejected/message"), 1024);
     assert_eq!(written["probes"].as_array().unwrap().len(), 32);
     assert_eq!(characters("/ledger/items/0/name"), 512);
     assert_eq!(written["ledger"]["items"].as_array().unwrap().len(), 64);

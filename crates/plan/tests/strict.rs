@@ -5,7 +5,8 @@
 mod common;
 
 use capstan_plan::{
-    Action, Argv, Digest, EnvVar, MachinePlan, OnDrift, Retry, SealedPlan, SecretText, Step, limits,
+    Action, AgentProgram, Argv, Digest, EnvVar, MachinePlan, OnDrift, Retry, SealedPlan, SecretText, Step,
+    limits,
 };
 use common::{CA, argv, name, path, plan, source};
 use serde_json::{Value, json};
@@ -228,6 +229,15 @@ fn limits_and_contradictions_are_refused_with_their_field() {
             );
         },
         "gates among the steps",
+    );
+    let agent = |sources: &[&str]| {
+        let sources = sources.iter().map(|text| source(text)).collect();
+        AgentProgram { sha256: Digest::of(b"agent"), size: 5, sources }
+    };
+    refused(|p| p.agent = Some(agent(&[])), "agent.sources: must be 1 to 16, not 0");
+    refused(
+        |p| p.agent = Some(AgentProgram { size: 0, ..agent(&["file:///a"]) }),
+        "agent.size: must be 1 to",
     );
     refused(|p| p.redact.push(SecretText::new("")), "redact[1]: must be");
     refused(|p| p.expires = "2026-11-16T12:00:00.5Z".parse().unwrap(), "expires");

@@ -7,16 +7,24 @@ mod first_release;
 
 mod common;
 
-use capstan_plan::{Capabilities, Capability, MachinePlan, OnDrift, SealedPlan};
-use common::plan;
+use capstan_plan::{AgentProgram, Capabilities, Capability, Digest, MachinePlan, OnDrift, SealedPlan};
+use common::{plan, source};
 
 /// A plan that uses this capability and no other.
 fn using(capability: Capability) -> MachinePlan {
     let mut plan = plan();
     match capability {
         Capability::OnDrift => plan.steps[1].on_drift = OnDrift::Report,
+        Capability::ReplaceAgent => {
+            let sources = vec![source("https://plane.example/agent")];
+            plan.agent = Some(AgentProgram { sha256: Digest::of(b"agent"), size: 5, sources });
+        }
     }
     plan
+}
+
+fn needed_by(plan: &MachinePlan) -> Capabilities {
+    Capabilities::needed_by(&plan.steps, plan.agent.as_ref())
 }
 
 fn bytes(plan: &MachinePlan) -> Vec<u8> {
@@ -26,7 +34,7 @@ fn bytes(plan: &MachinePlan) -> Vec<u8> {
 /// If this fails for a new field: give the field a capability, and use it in `using` instead of `common::plan`.
 #[test]
 fn a_plan_that_needs_no_capability_is_read_by_the_first_release() {
-    assert!(Capabilities::needed_by(&plan().steps).is_empty());
+    assert!(needed_by(&plan()).is_empty());
     assert_eq!(first_release::read(&bytes(&plan())), Ok(()));
 }
 
@@ -34,7 +42,7 @@ fn a_plan_that_needs_no_capability_is_read_by_the_first_release() {
 fn the_first_release_refuses_what_needs_a_capability() {
     for capability in Capability::ALL {
         let plan = using(capability);
-        let needed = Capabilities::needed_by(&plan.steps);
+        let needed = needed_by(&plan);
         assert_eq!(needed, [capability].into_iter().collect(), "{capability}");
         assert!(first_release::read(&bytes(&plan)).is_err(), "{capability}");
         assert!(!needed.lacking_in(&Capabilities::FIRST_RELEASE).is_empty());
@@ -52,6 +60,6 @@ fn a_plan_of_the_first_release_is_read_by_this_version() {
 
 #[test]
 fn names_of_capabilities_stay() {
-    assert_eq!(Capability::ALL.map(Capability::name), ["onDrift"]);
-    assert_eq!(Capabilities::all().to_string(), "onDrift");
+    assert_eq!(Capability::ALL.map(Capability::name), ["onDrift", "replaceAgent"]);
+    assert_eq!(Capabilities::all().to_string(), "onDrift, replaceAgent");
 }

@@ -14,8 +14,11 @@ mod patrol;
 mod remember;
 mod reset;
 mod unit;
+mod upgrade;
 
 pub use reset::{Leftover, Reset};
+pub use upgrade::Restart;
+pub(crate) use upgrade::understood;
 
 use capstan_plan::{
     Action, Digest, Epoch, MachinePath, OpenGates, Phase, Progress, PublicKey, UnitName, VerifiedPlan,
@@ -88,6 +91,8 @@ pub struct Engine<M, S, C> {
     next_patrol: Duration,
     /// Digest of the plan on the disk.
     remembered: Option<Digest>,
+    /// How the program of the agent is replaced; none if it is not.
+    replacement: Option<upgrade::Replacement>,
 }
 
 impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
@@ -109,6 +114,7 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
             patrolled: began,
             next_patrol: began + patrol::AFTER_START,
             remembered: None,
+            replacement: None,
         }
     }
 

@@ -4,6 +4,7 @@
 
 pub(crate) mod mirror;
 pub(crate) mod process;
+pub(crate) mod program;
 pub(crate) mod world;
 
 use capstan_agent::Clock;

@@ -35,6 +35,8 @@ pub(crate) struct State {
     pub(crate) blind: bool,
     /// Whether there is no room on the disk.
     pub(crate) full: bool,
+    /// Programs whose self-check fails.
+    pub(crate) broken: BTreeSet<Digest>,
     /// Commands that were ended while they ran.
     pub(crate) ended: Vec<String>,
     /// The operation at which it dies next, counted from 1, and how.
@@ -163,6 +165,12 @@ impl State {
         }
     }
 
+    fn is_broken(&self, program: &str) -> bool {
+        let file = program.parse::<MachinePath>().ok().and_then(|path| self.nodes.get(&path));
+        let Some(Node::File(bytes, _)) = file else { return false };
+        self.broken.iter().any(|broken| broken.to_string().as_bytes() == bytes)
+    }
+
     /// Starts a command that outlives the agent; never beside another one.
     fn supervise(&mut self, key: &CommandKey, words: &[String], ran: Option<Ran>) {
         let beside: Vec<_> = self.commands.iter().filter(|(.., ran)| ran.is_none()).collect();
@@ -179,6 +187,7 @@ impl State {
         let (mut code, mut stdout) = (0, String::new());
         let argument = words.get(1).map(String::as_str).unwrap_or_default();
         match words[0].as_str() {
+            program if argument == "check" && self.is_broken(program) => code = 1,
             "systemctl" => (code, stdout) = self.systemctl(&words[1..]),
             "flaky" if times <= argument.parse().unwrap() => code = 1,
             "touch" => {

@@ -8,11 +8,11 @@ mod plans;
 mod renewal;
 mod reports;
 
-use capstan_agent::obey::{Moment, Plans, obey};
+use capstan_agent::obey::{LoopEnd, Moment, Plans, obey};
 use capstan_agent::real::Linux;
 use capstan_agent::store::DiskStore;
 use capstan_agent::{Engine, Journal, SystemClock, report};
-use capstan_plan::{Report, Standing};
+use capstan_plan::{Digest, Report, Standing};
 use jiff::Timestamp;
 use serde_json::json;
 use std::io;
@@ -26,7 +26,7 @@ use crate::config::Config;
 use crate::credential::{Credential, Key};
 use crate::paths::Paths;
 use crate::status::Board;
-use crate::{Failure, enroll, files, say, supervise};
+use crate::{Failure, enroll, files, say, service, supervise};
 
 /// How long to wait before the journal is opened again.
 const AGAIN: Duration = Duration::from_secs(2);
@@ -56,7 +56,8 @@ async fn work(paths: &Paths) -> Result<(), Failure> {
     let board = Rc::new(Board::new(paths.clone()));
     board.change(|status| status.obeys = Some(config.stamp()));
     let (plans, seen) = watch::channel(None);
-    let (reports, receiver) = watch::channel(report::hello());
+    let capabilities = Some(report::capabilities(replaces_itself(paths)));
+    let (reports, receiver) = watch::channel(Report { capabilities, ..report::hello() });
     // The plan on the disk is carried out, and looked after, whether the management plane is there or not.
     let connected = async {
         let (client, key, credential) = connect(paths, &config, &board).await?;
@@ -111,7 +112,7 @@ async fn try_to_connect(paths: &Paths, config: &Config) -> Result<(Client, Key, 
     Ok((client, key, credential))
 }
 
-/// Carries out plans for ever. A journal that fails is opened anew: then what it says is known again.
+/// Carries out plans, until the program is replaced. A journal that fails is opened anew: then what it says is known again.
 async fn carry_out(
     paths: &Paths,
     config: &Config,
@@ -126,12 +127,22 @@ async fn carry_out(
             Moment::Done => (status.trying, status.next_try) = (None, None),
         });
     };
+    let own = own_digest().await;
     loop {
         let trouble = match open(paths).await {
             Ok(mut engine) => {
                 board.change(|status| status.journal = None);
-                let obeyed = obey(&mut engine, &config.identity, &mut plans, reports, looking).await;
-                obeyed.err().map(|error| error.to_string())
+                if let Some(own) = own.filter(|_| replaces_itself(paths)) {
+                    engine = engine.replacing(paths.places(service::content(paths)), own);
+                }
+                match obey(&mut engine, &config.identity, &mut plans, reports, looking).await {
+                    Ok(LoopEnd::NoMorePlans) => None,
+                    Ok(LoopEnd::Replaced) => {
+                        say!("{} was replaced; systemd starts the new program", paths.binary().display());
+                        return;
+                    }
+                    Err(error) => Some(error.to_string()),
+                }
             }
             Err(error) => Some(error.to_string()),
         };
@@ -146,6 +157,17 @@ async fn carry_out(
         }
         tokio::time::sleep(AGAIN).await;
     }
+}
+
+/// Whether the agent can replace its program: systemd has started it, and starts it again.
+fn replaces_itself(paths: &Paths) -> bool {
+    paths.is_machine() && std::env::var_os("INVOCATION_ID").is_some()
+}
+
+/// Digest of the program that runs, whatever has become of its file.
+async fn own_digest() -> Option<Digest> {
+    let read = tokio::task::spawn_blocking(|| std::fs::read("/proc/self/exe")).await;
+    read.ok()?.ok().map(|bytes| Digest::of(&bytes))
 }
 
 /// Opens the engine of this machine on its journal.

@@ -22,7 +22,7 @@ const COMPARING: Duration = Duration::from_secs(600);
 const RELIEF: Duration = Duration::from_secs(30);
 
 /// What is ours to write. A request for a credential is written elsewhere, and others may add to what they understand.
-const OURS: [&str; 16] = [
+const OURS: [&str; 17] = [
     "plan",
     "phase",
     "step",
@@ -38,6 +38,7 @@ const OURS: [&str; 16] = [
     "problem",
     "agentVersion",
     "capabilities",
+    "agentProgram",
     "lastUpdated",
 ];
 

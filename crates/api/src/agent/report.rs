@@ -221,6 +221,10 @@ pub struct MachineReportStatus {
     /// first release only.
     pub capabilities: Option<AgentCapabilities>,
 
+    /// The program of the agent, and its replacement by the program that the plan names. An agent that cannot replace its
+    /// program does not report it.
+    pub agent_program: Option<AgentProgramStatus>,
+
     /// Time of the last update by the agent.
     #[schemars(with = "Option<crate::schema::TimeSchema>")]
     pub last_updated: Option<Time>,
@@ -243,6 +247,45 @@ pub struct AgentCapabilities {
         extend("x-kubernetes-list-type" = "set")
     )]
     pub names: Vec<String>,
+}
+
+/// The program of the agent, and its replacement.
+#[skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct AgentProgramStatus {
+    /// SHA-256 digest of the program that runs, in hexadecimal.
+    #[schemars(length(min = 64, max = 64), regex(pattern = "^[0-9a-f]{64}$"))]
+    pub sha256: String,
+
+    /// Whether the program has replaced another one and is not confirmed yet. It is confirmed when it has read its plan from
+    /// the management plane. Otherwise the previous program is put back.
+    pub on_trial: Option<bool>,
+
+    /// The program in the plan that does not work on this machine. The agent does not try it again until the plan names
+    /// another program.
+    pub rejected: Option<RejectedAgentProgram>,
+
+    /// Human-readable explanation of why the program in the plan is not tried yet.
+    #[schemars(length(min = 1, max = 1024))]
+    pub message: Option<String>,
+}
+
+/// A program of the agent that does not work on a machine.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RejectedAgentProgram {
+    /// SHA-256 digest of the program, in hexadecimal.
+    #[schemars(length(min = 64, max = 64), regex(pattern = "^[0-9a-f]{64}$"))]
+    pub sha256: String,
+
+    /// Human-readable explanation of what is wrong with the program.
+    #[schemars(length(min = 1, max = 1024))]
+    pub message: String,
+
+    /// Time at which the agent rejected the program.
+    #[schemars(with = "crate::schema::TimeSchema")]
+    pub since: Time,
 }
 
 /// A change on a machine that no plan has made.

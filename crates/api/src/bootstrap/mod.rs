@@ -24,6 +24,15 @@ pub const MACHINE_AS_PLANNED: &str = "MachineAsPlanned";
 /// Condition of a Machine: the health probes of its plan succeed. Set once a probe has failed while no plan was in progress.
 pub const PROBES_HEALTHY: &str = "ProbesHealthy";
 
+/// Condition of a Machine: its agent runs the program that its plan names. Set once the agent could not replace its program.
+pub const AGENT_UPGRADED: &str = "AgentUpgraded";
+
+/// Reasons of [`AGENT_UPGRADED`] when it is true. When it is false, the reason is a cause of [`crate::wait`].
+pub mod upgrade_reasons {
+    /// The agent runs the program that its plan names, or the plan names none.
+    pub const UPGRADED: &str = "Upgraded";
+}
+
 /// Reasons of [`PROBES_HEALTHY`] when it is true or unknown. When it is false, the reason is a cause of [`crate::wait`].
 pub mod probe_reasons {
     /// All probes succeed.

@@ -239,6 +239,7 @@ static CONTROLLERS: &[Controller] = &[
                 &[
                     "status.conditions[AgentConnected]",
                     "status.conditions[AgentHealthy]",
+                    "status.conditions[AgentUpgraded]",
                     "status.conditions[MachineAsPlanned]",
                     "status.conditions[ProbesHealthy]",
                 ],

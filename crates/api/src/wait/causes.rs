@@ -121,6 +121,13 @@ causes! {
     );
     /// The agent cannot work, for example because the disk is full.
     AGENT_PROBLEM = Cause::person("AgentProblem", "remove the cause on the machine, and the agent continues by itself");
+    /// The program of the agent in the plan does not work on the machine. The previous one runs.
+    AGENT_UPGRADE_FAILED = Cause::person(
+        "AgentUpgradeFailed",
+        "see `journalctl --unit capstan-agent` on the machine; offer a version of the agent that works (capstan artifacts add)",
+    );
+    /// The agent cannot fetch or check the program in its plan now. It tries again every five minutes.
+    AGENT_UPGRADE_WAITS = Cause::new("AgentUpgradeWaits", Owner::Agent);
     /// Health probes of the machine fail.
     PROBE_FAILED = Cause::person(
         "ProbeFailed",

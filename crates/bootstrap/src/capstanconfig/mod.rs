@@ -16,7 +16,7 @@ pub(crate) mod triggers;
 pub(crate) use observe::Seen;
 
 use capstan_api::bootstrap::{
-    AGENT_CONNECTED, AGENT_HEALTHY, CapstanConfig, MACHINE_AS_PLANNED, PROBES_HEALTHY,
+    AGENT_CONNECTED, AGENT_HEALTHY, AGENT_UPGRADED, CapstanConfig, MACHINE_AS_PLANNED, PROBES_HEALTHY,
 };
 use capstan_api::conditions::set;
 use capstan_api::core::Machine;
@@ -176,8 +176,8 @@ impl Bootstrap {
         Ok(decide::again(data, enrolment.again, now))
     }
 
-    /// Sets the conditions of the Machine that come from its agent: contact, ability to work, drift and probes, as far as they
-    /// are known.
+    /// Sets the conditions of the Machine that come from its agent: contact, ability to work, its program, drift and probes, as far
+    /// as they are known.
     async fn tell_of_agent(&self, config: &CapstanConfig, seen: &Seen, now: Timestamp) -> Result<()> {
         let Some(machine) = seen.machine.as_deref() else { return Ok(()) };
         let namespace = config.namespace().unwrap_or_default();
@@ -186,13 +186,18 @@ impl Bootstrap {
         let health = report.and_then(|report| contact::health(machine, report));
         let drift = report.and_then(|report| contact::drift(machine, report));
         let probes = report.and_then(|report| contact::probes(machine, report, contact));
+        let program = report.and_then(|report| contact::program(machine, report));
         let mut updated = machine.clone();
-        let conditions =
-            contact::condition(machine, contact).into_iter().chain(health).chain(drift).chain(probes);
+        let conditions = contact::condition(machine, contact)
+            .into_iter()
+            .chain(health)
+            .chain(drift)
+            .chain(probes)
+            .chain(program);
         for condition in conditions {
             set(&mut updated, condition, now);
         }
-        let owned = [AGENT_CONNECTED, AGENT_HEALTHY, MACHINE_AS_PLANNED, PROBES_HEALTHY];
+        let owned = [AGENT_CONNECTED, AGENT_HEALTHY, AGENT_UPGRADED, MACHINE_AS_PLANNED, PROBES_HEALTHY];
         Patcher::new(self.api::<Machine>(&namespace), machine).finish(&updated, &owned).await
     }
 }

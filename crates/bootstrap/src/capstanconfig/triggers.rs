@@ -16,7 +16,7 @@ use kube::api::PartialObjectMeta;
 use kube::runtime::reflector::ObjectRef;
 
 /// CapstanConfigs whose Machine, Cluster or plan key has changed, whose machine has asked for a credential or got one, reports
-/// another problem or another change, or has other rights than before.
+/// another problem, another change or a program of the agent that does not work, or has other rights than before.
 pub(crate) fn configs(
     caches: &Caches,
     scope: &Scope,
@@ -47,7 +47,9 @@ pub(crate) fn configs(
             let version = status.and_then(|status| status.agent_version.clone());
             let problem = status.and_then(|status| status.problem.clone());
             let drift = status.map(|status| status.drift.clone());
-            (report.uid(), report.spec.clone(), asked, version, problem, drift)
+            let program = status.and_then(|status| status.agent_program.as_ref());
+            let program = program.map(|program| (program.rejected.clone(), program.message.clone()));
+            (report.uid(), report.spec.clone(), asked, version, problem, drift, program)
         })
         .flat_map(|report| iter(config_of_owned(report.as_ref())));
     let accounts = scope

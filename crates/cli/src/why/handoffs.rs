@@ -107,6 +107,10 @@ pub(crate) fn handoffs(world: &World) -> Vec<HandOff> {
             .done_by("AgentHealthy")
             .says(&["AgentHealthy"])
             .only_if(is_false(&world.machine, "AgentHealthy")),
+        HandOffStep::of("agent upgraded", Owner::Agent, &world.machine)
+            .done_by("AgentUpgraded")
+            .says(&["AgentUpgraded"])
+            .only_if(is_false(&world.machine, "AgentUpgraded")),
         HandOffStep::of("machine as planned", Owner::Agent, &world.machine)
             .done_by("MachineAsPlanned")
             .says(&["MachineAsPlanned"])

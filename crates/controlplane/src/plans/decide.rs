@@ -130,7 +130,7 @@ pub(crate) fn decide(
         }
         Verdict::Write { revision, attempt } => (revision, attempt),
     };
-    if let Err(unsupported) = supports(own, &Capabilities::needed_by(&rendered.steps)) {
+    if let Err(unsupported) = supports(own, &Capabilities::needed_by(&rendered.steps, None)) {
         return Decision::Tell(match unsupported {
             Unsupported::Unknown(wait) => Outcome::Waiting(wait),
             Unsupported::Lacking(wait) => Outcome::Unsupported(wait),

@@ -4,7 +4,10 @@
 //! that were executed. The report is serialized as the status of a MachineReport, field by field. Values that are too
 //! long for that schema are truncated, because an API server would reject the whole report.
 
+mod program;
 mod wire;
+
+pub use program::{RejectedProgram, ReportedProgram};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -44,6 +47,9 @@ pub struct Report {
 
     /// What the agent understands beyond the first release.
     pub capabilities: Option<ReportedCapabilities>,
+
+    /// The program of the agent. An agent that cannot replace itself does not report it.
+    pub agent_program: Option<ReportedProgram>,
 
     /// When the agent wrote it.
     pub last_updated: Option<Timestamp>,

@@ -4,8 +4,8 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Drift, Excerpt, Facts, HostileReport, Ledger, LedgerItem, Phase, ProbeResult, Progress, Report, Standing,
-    StepOutput, StepProgress,
+    Drift, Excerpt, Facts, HostileReport, Ledger, LedgerItem, Phase, ProbeResult, Progress, RejectedProgram,
+    Report, ReportedProgram, Standing, StepOutput, StepProgress,
 };
 use crate::{KeyId, PlanId, ReportedCapabilities, limits};
 
@@ -42,6 +42,8 @@ pub(super) struct Status {
     agent_version: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     capabilities: Option<ReportedCapabilities>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    agent_program: Option<ReportedProgram>,
     #[serde(default, skip_serializing_if = "Option::is_none", with = "crate::time::option")]
     last_updated: Option<Timestamp>,
 }
@@ -65,6 +67,7 @@ impl From<Report> for Status {
             problem: text(report.problem, 1024),
             agent_version: text(report.agent_version, 64),
             capabilities: report.capabilities.map(capabilities),
+            agent_program: report.agent_program.map(program),
             last_updated: report.last_updated,
         };
         match report.standing {
@@ -122,6 +125,7 @@ impl TryFrom<Status> for Report {
             problem: status.problem,
             agent_version: status.agent_version,
             capabilities: status.capabilities,
+            agent_program: status.agent_program,
             last_updated: status.last_updated,
         })
     }
@@ -142,6 +146,14 @@ fn capabilities(reported: ReportedCapabilities) -> ReportedCapabilities {
         agent_version: text(Some(reported.agent_version), 64).unwrap_or_default(),
         names: names.take(limits::CAPABILITIES).collect(),
     }
+}
+
+fn program(program: ReportedProgram) -> ReportedProgram {
+    let rejected = program.rejected.map(|rejected| RejectedProgram {
+        message: text(Some(rejected.message), 1024).unwrap_or_else(|| "it does not work".to_owned()),
+        ..rejected
+    });
+    ReportedProgram { rejected, message: text(program.message, 1024), ..program }
 }
 
 fn output(output: StepOutput) -> StepOutput {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Action, Artifact, EnvVar, Limit, MachinePlan, Probe, SourceUrl, Step, Unit, limits};
+use super::{Action, Artifact, EnvVar, Limit, MachinePlan, Probe, Source, SourceUrl, Step, Unit, limits};
 use crate::{MachinePath, StepName};
 
 /// Why a plan is invalid. Names the field, and never repeats a value that may be secret.
@@ -94,6 +94,10 @@ impl MachinePlan {
             probe_alone(&field, probe)?;
             unique(&mut names, field, &probe.name)?;
         }
+        if let Some(agent) = &self.agent {
+            limit("agent.size", agent.size, 1, limits::AGENT_BYTES)?;
+            sources_alone("agent", &agent.sources)?;
+        }
         Ok(())
     }
 }
@@ -142,8 +146,13 @@ fn step_alone(field: &str, step: &Step) -> Result<(), PlanError> {
 
 fn artifact_alone(field: &str, artifact: &Artifact) -> Result<(), PlanError> {
     limit(format!("{field}.size"), artifact.size, 1, limits::ARTIFACT_BYTES)?;
-    limit(format!("{field}.sources"), artifact.sources.len(), 1, limits::SOURCES)?;
-    for (index, source) in artifact.sources.iter().enumerate() {
+    sources_alone(field, &artifact.sources)?;
+    owners(field, artifact.owner, artifact.group)
+}
+
+fn sources_alone(field: &str, sources: &[Source]) -> Result<(), PlanError> {
+    limit(format!("{field}.sources"), sources.len(), 1, limits::SOURCES)?;
+    for (index, source) in sources.iter().enumerate() {
         let Some(ca) = &source.ca else { continue };
         let field = format!("{field}.sources[{index}].ca");
         limit(&field, ca.len(), 1, limits::CA_BYTES)?;
@@ -157,7 +166,7 @@ fn artifact_alone(field: &str, artifact: &Artifact) -> Result<(), PlanError> {
             return Err(PlanError::Value { field, reason: "must be certificates in PEM" });
         }
     }
-    owners(field, artifact.owner, artifact.group)
+    Ok(())
 }
 
 fn unit_alone(field: &str, unit: &Unit) -> Result<(), PlanError> {

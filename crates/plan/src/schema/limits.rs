@@ -33,6 +33,8 @@ pub const THRESHOLD: u32 = 100;
 
 /// Bytes of an artifact, as downloaded.
 pub const ARTIFACT_BYTES: u64 = 8 * 1024 * 1024 * 1024;
+/// Bytes of the program of the agent. It is read into memory when it is replaced.
+pub const AGENT_BYTES: u64 = 128 * 1024 * 1024;
 /// Sources of an artifact.
 pub const SOURCES: usize = 16;
 /// Bytes of the CA bundle of a source.

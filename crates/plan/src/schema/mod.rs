@@ -1,6 +1,7 @@
 //! The schema of a plan. The types define the form; `check` enforces the limits and relations.
 
 mod address;
+mod agent;
 mod artifact;
 mod check;
 mod command;
@@ -11,6 +12,7 @@ mod step;
 mod target;
 mod unit;
 
+pub use agent::AgentProgram;
 pub use artifact::{Artifact, HttpsUrl, Source, SourceUrl, SourceUrlError, Unpack};
 pub use check::PlanError;
 pub use command::{Argv, ArgvError, Command, EnvVar, Undo};

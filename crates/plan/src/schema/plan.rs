@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::{Action, Probe, Step};
+use super::{Action, AgentProgram, Probe, Step};
 use crate::{Epoch, MachineIdentity, Revision, SecretText};
 
 /// Schema version of a plan. An agent rejects a plan with an unknown version.
@@ -61,6 +61,10 @@ pub struct MachinePlan {
     /// Probes that run after the last step.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub probes: Vec<Probe>,
+
+    /// The program that the agent should run as. If absent, the agent stays what it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<AgentProgram>,
 }
 
 impl MachinePlan {
@@ -76,6 +80,7 @@ impl MachinePlan {
             redact: Vec::new(),
             steps: Vec::new(),
             probes: Vec::new(),
+            agent: None,
         }
     }
 

@@ -186,7 +186,7 @@ async fn ask(vm: &Vm, machine: &VmMachine, client: &Client, another: bool) -> Re
         patch["status"]["agentVersion"] = Value::Null;
         // Its plan can be made as soon as it has enrolled.
         patch["status"]["facts"] = json!(machine.facts().await);
-        patch["status"]["capabilities"] = json!(capstan_agent::report::capabilities());
+        patch["status"]["capabilities"] = json!(capstan_agent::report::capabilities(false));
     }
     reports
         .patch_status(&plane.machine, &PatchParams::default(), &Patch::Merge(&patch))
