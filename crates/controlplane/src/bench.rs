@@ -172,6 +172,7 @@ impl Fleet {
             drain_since: None,
             record,
             programs: capstan_distro::programs(sealed.plan()).cloned().collect(),
+            agent: sealed.plan().agent.clone(),
             progress: Progress::Applied,
         });
         Ok(())

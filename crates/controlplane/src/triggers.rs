@@ -55,7 +55,9 @@ pub(crate) fn control_planes(
             let about = about.map(|about| (about.architecture, about.os_image));
             let plan = status.map(|status| (status.plan.clone(), status.phase, status.applied.clone()));
             // And what its plan may contain depends on its agent.
-            let agent = status.map(|status| (status.agent_version.clone(), status.capabilities.clone()));
+            let agent = status.map(|status| {
+                (status.agent_version.clone(), status.capabilities.clone(), status.agent_program.clone())
+            });
             (plan, about, agent)
         })
         .map(|report| key(report.as_ref()));

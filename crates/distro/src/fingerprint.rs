@@ -33,6 +33,10 @@ pub(crate) fn of<'c>(
     if inputs.reports_drift() {
         whole.insert("onDrift".to_owned(), json!("report"));
     }
+    if let Some(agent) = inputs.agent {
+        // The agent replaces itself beside Kubernetes.
+        whole.insert("agent".to_owned(), json!(agent.sha256));
+    }
     if inputs.role == Role::Init && inputs.others_serve {
         // Not a reason to restart: k3s ignores it as long as it has its data, and must find it on disk once it has not.
         whole.insert("othersServe".to_owned(), json!(true));

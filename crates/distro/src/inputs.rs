@@ -1,7 +1,7 @@
 //! The inputs of a plan.
 
 use capstan_api::bootstrap::{CapstanConfigSpec, DriftPolicy};
-use capstan_plan::{Artifact, Capabilities, Capability, Content, Digest, SecretText, Source};
+use capstan_plan::{AgentProgram, Artifact, Capabilities, Capability, Content, Digest, SecretText, Source};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -167,6 +167,8 @@ pub struct Inputs<'a> {
     /// What the agent of the machine understands. Whatever else the configuration asks for is left out if the machine works
     /// without it. Otherwise the steps need capabilities that the agent lacks, and the machine must wait.
     pub capabilities: &'a Capabilities,
+    /// The program that the agent should run as. Its sources are not part of the fingerprint.
+    pub agent: Option<&'a AgentProgram>,
     /// The user's configuration.
     pub config: &'a CapstanConfigSpec,
     /// Contents of the Secrets that the user's files refer to.

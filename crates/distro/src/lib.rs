@@ -15,7 +15,9 @@ mod k3s;
 mod user;
 
 use capstan_api::bootstrap::{CapstanConfigSpec, Distro};
-use capstan_plan::{Action, Artifact, Capabilities, Digest, MachinePlan, Probe, SecretText, Step};
+use capstan_plan::{
+    Action, AgentProgram, Artifact, Capabilities, Digest, MachinePlan, Probe, SecretText, Step,
+};
 use std::collections::BTreeMap;
 
 pub use capstan_planner::Version;
@@ -67,6 +69,8 @@ pub struct Rendered {
     pub steps: Vec<Step>,
     /// Probes to run after the last step.
     pub probes: Vec<Probe>,
+    /// The program of the agent.
+    pub agent: Option<AgentProgram>,
     /// Secrets that the agent must remove from all output.
     pub redact: Vec<SecretText>,
     /// Digests of the inputs.
@@ -112,6 +116,7 @@ pub fn check(config: &CapstanConfigSpec, role: Role) -> Result<(), InputError> {
         labels: &BTreeMap::new(),
         taints: &[],
         capabilities: &Capabilities::all(),
+        agent: None,
         config,
         secrets: &secrets,
         restart_after: None,

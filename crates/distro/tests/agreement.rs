@@ -108,6 +108,7 @@ fn fingerprint(version: &str, config: &CapstanConfigSpec) -> Fingerprint {
         labels: &BTreeMap::new(),
         taints: &[],
         capabilities: &Capabilities::all(),
+        agent: None,
         config,
         secrets: &SecretFiles::new(),
         restart_after: None,

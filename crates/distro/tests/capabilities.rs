@@ -8,7 +8,8 @@ mod first_release;
 use capstan_api::bootstrap::{CapstanConfigSpec, DriftPolicy};
 use capstan_distro::{Endpoint, Heal, Inputs, Network, Rendered, Role, SecretFiles, Software, render};
 use capstan_plan::{
-    Capabilities, Capability, Digest, Epoch, MachineIdentity, MachinePlan, Revision, SealedPlan, SecretText,
+    AgentProgram, Capabilities, Capability, Digest, Epoch, MachineIdentity, MachinePlan, Revision,
+    SealedPlan, SecretText,
 };
 use std::collections::BTreeMap;
 
@@ -18,6 +19,14 @@ fn demanding() -> CapstanConfigSpec {
 }
 
 fn rendered(config: &CapstanConfigSpec, capabilities: &Capabilities) -> Rendered {
+    rendered_with(config, capabilities, None)
+}
+
+fn rendered_with(
+    config: &CapstanConfigSpec,
+    capabilities: &Capabilities,
+    agent: Option<&AgentProgram>,
+) -> Rendered {
     let source = "https://plane.example/k3s".parse().unwrap();
     let software =
         Software { sha256: Digest::of(b"k3s"), size: 3, sources: vec![capstan_plan::Source::new(source)] };
@@ -36,6 +45,7 @@ fn rendered(config: &CapstanConfigSpec, capabilities: &Capabilities) -> Rendered
         labels: &BTreeMap::new(),
         taints: &[],
         capabilities,
+        agent,
         config,
         secrets: &SecretFiles::new(),
         restart_after: None,
@@ -54,6 +64,7 @@ fn bytes(rendered: &Rendered) -> Vec<u8> {
     plan.steps.clone_from(&rendered.steps);
     plan.probes.clone_from(&rendered.probes);
     plan.redact.clone_from(&rendered.redact);
+    plan.agent.clone_from(&rendered.agent);
     plan.seal().unwrap().bytes().to_vec()
 }
 
@@ -88,4 +99,28 @@ fn an_upgraded_agent_gets_what_was_left_out_and_nothing_else() {
         (rendered(&demanding(), &old).fingerprint, rendered(&demanding(), &new).fingerprint);
     assert_ne!(before.whole, after.whole);
     assert_eq!((before.restart, before.drain), (after.restart, after.drain));
+}
+
+#[test]
+fn another_program_of_the_agent_is_another_plan_and_restarts_nothing() {
+    let (config, all) = (CapstanConfigSpec::default(), Capabilities::all());
+    let program = |content: &str, at: &str| AgentProgram {
+        sha256: Digest::of(content.as_bytes()),
+        size: 5,
+        sources: vec![capstan_plan::Source::new(at.parse().unwrap())],
+    };
+    let with = |program: &AgentProgram| rendered_with(&config, &all, Some(program));
+    let none = rendered(&config, &all);
+    let one = with(&program("one", "https://plane.example/one"));
+    assert_eq!(one.steps, none.steps);
+    assert_ne!(one.fingerprint.whole, none.fingerprint.whole);
+    assert_eq!(
+        (one.fingerprint.restart, one.fingerprint.drain),
+        (none.fingerprint.restart, none.fingerprint.drain)
+    );
+    assert_ne!(with(&program("two", "https://plane.example/two")).fingerprint.whole, one.fingerprint.whole);
+    assert_eq!(with(&program("one", "https://other.example/one")).fingerprint, one.fingerprint);
+    assert!(first_release::read(&bytes(&one)).is_err());
+    let needed = Capabilities::needed_by(&one.steps, one.agent.as_ref());
+    assert_eq!(needed, [Capability::ReplaceAgent].into_iter().collect());
 }

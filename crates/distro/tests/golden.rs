@@ -183,6 +183,7 @@ impl Setup {
             labels: &self.labels,
             taints: &self.taints,
             capabilities: &self.capabilities,
+            agent: None,
             config: &self.config,
             secrets: &self.secrets,
             network: &self.network,

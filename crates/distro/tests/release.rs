@@ -48,6 +48,7 @@ fn script(config: &CapstanConfigSpec) -> String {
         labels: &BTreeMap::new(),
         taints: &[],
         capabilities: &Capabilities::all(),
+        agent: None,
         config,
         secrets: &SecretFiles::new(),
         restart_after: None,

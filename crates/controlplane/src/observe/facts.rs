@@ -9,7 +9,7 @@ use capstan_distro::cost::{Setup, field};
 use capstan_distro::{Change, Cost, Subject, classify};
 use capstan_plan::{Report, TrustedKeys};
 use capstan_planner::annotations::MAINTENANCE_WINDOWS;
-use capstan_planner::facts::{self, MachineFacts, Maintenance, NodesByName};
+use capstan_planner::facts::{self, AgentFacts, MachineFacts, Maintenance, NodesByName};
 use capstan_planner::windows::Windows;
 use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt as _;
@@ -58,6 +58,7 @@ impl Machines {
             facts.architecture = about.and_then(|about| about.architecture.clone());
             facts.os_image = about.and_then(|about| about.os_image.clone());
             facts.capabilities = reported.as_ref().and_then(Report::capabilities);
+            facts.agent = reported.as_ref().and_then(agent);
             facts.agent_version = reported.as_ref().and_then(|reported| reported.agent_version.clone());
             facts.node = nodes.clone().map(|nodes| nodes.get(&name).cloned().unwrap_or_default());
             facts.silent_since = self.silent.get(&name).copied();
@@ -71,6 +72,12 @@ impl Machines {
         };
         self.machines.values().map(one).collect()
     }
+}
+
+fn agent(report: &Report) -> Option<AgentFacts> {
+    let program = report.agent_program.as_ref()?;
+    let rejected = program.rejected.as_ref().map(|rejected| rejected.sha256);
+    Some(AgentFacts { sha256: program.sha256, on_trial: program.on_trial, rejected })
 }
 
 fn windows_of(owner: &CapstanControlPlane) -> impl Iterator<Item = &str> {

@@ -177,6 +177,7 @@ impl<W: Workload> Planner<'_, W> {
             drain_since: None,
             record,
             programs: capstan_distro::programs(sealed.plan()).cloned().collect(),
+            agent: sealed.plan().agent.clone(),
             progress: Progress::InFlight,
         });
         Ok((Outcome::Planned { revision: revision.get(), without }, Some(setup)))

@@ -101,7 +101,10 @@ pub(crate) fn decide(
     let own = &facts[index];
     let Prepared { role, software } = prepared;
     let others_serve = others_serve(own, facts);
-    let subject = Subject { machine, config, facts: own, role: *role, others_serve, files, software };
+    let offered = software::agent(materials.shelf.catalog, own.architecture.as_deref());
+    let agent = plans::agent_program(own, facts, offered.as_ref());
+    let agent = agent.as_ref();
+    let subject = Subject { machine, config, facts: own, role: *role, others_serve, files, software, agent };
     let ran = runs(own);
     let current = own.plan.as_ref().map_or(Revision::FIRST, |plan| plan.id.revision());
     let render = |revision| {
@@ -130,7 +133,9 @@ pub(crate) fn decide(
         }
         Verdict::Write { revision, attempt } => (revision, attempt),
     };
-    if let Err(unsupported) = supports(own, &Capabilities::needed_by(&rendered.steps, None)) {
+    if let Err(unsupported) =
+        supports(own, &Capabilities::needed_by(&rendered.steps, rendered.agent.as_ref()))
+    {
         return Decision::Tell(match unsupported {
             Unsupported::Unknown(wait) => Outcome::Waiting(wait),
             Unsupported::Lacking(wait) => Outcome::Unsupported(wait),

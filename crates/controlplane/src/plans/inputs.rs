@@ -6,7 +6,7 @@ use capstan_api::core::{Machine, MachineTaint};
 use capstan_distro::{
     Endpoint, Heal, InputError, Inputs, Network, Rendered, Role, SecretFiles, Snapshot, is_of_version, render,
 };
-use capstan_plan::{Capabilities, Revision};
+use capstan_plan::{AgentProgram, Capabilities, Revision};
 use capstan_planner::MachineFacts;
 use capstan_planner::budget::Budgets;
 use capstan_planner::plans::{self, Setup};
@@ -44,6 +44,7 @@ pub(crate) struct Subject<'a> {
     pub(crate) others_serve: bool,
     pub(crate) files: &'a SecretFiles,
     pub(crate) software: &'a Chosen,
+    pub(crate) agent: Option<&'a AgentProgram>,
 }
 
 /// Renders the plan of a machine that runs `ran` so far, for a revision.
@@ -53,7 +54,7 @@ pub(crate) fn rendered(
     ran: Option<&Setup>,
     revision: Revision,
 ) -> Result<Rendered, InputError> {
-    let Subject { machine, config, facts, role, others_serve, files, software } = subject;
+    let Subject { machine, config, facts, role, others_serve, files, software, agent } = subject;
     let (labels, taints) = (node_labels(machine), machine.spec.taints.iter().map(taint).collect::<Vec<_>>());
     let version = facts.version.as_deref().unwrap_or_default();
     let former = ran.filter(|ran| ran.version != version);
@@ -77,6 +78,7 @@ pub(crate) fn rendered(
         labels: &labels,
         taints: &taints,
         capabilities: &capabilities,
+        agent: *agent,
         config: &config.spec,
         secrets: files,
         restart_after: after.as_deref(),

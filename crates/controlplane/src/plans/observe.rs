@@ -39,6 +39,7 @@ pub(crate) fn plan_facts(
         drain_since: annotation(DRAIN_SINCE).and_then(|text| text.parse().ok()),
         record: annotation(PLAN_RECORD).and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default(),
         programs: verified.iter().flat_map(|plan| capstan_distro::programs(plan.plan()).cloned()).collect(),
+        agent: verified.as_ref().and_then(|plan| plan.plan().agent.clone()),
         progress: Progress::InFlight,
     })
 }

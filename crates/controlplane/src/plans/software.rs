@@ -1,9 +1,9 @@
 //! Which software a machine gets: by the catalog, and by what it has already. Pure.
 
 use capstan_api::bootstrap::Distro;
-use capstan_artifacts::{Arch, ArtifactRef, Catalog};
+use capstan_artifacts::{AGENT, Arch, ArtifactRef, Catalog, VERSION};
 use capstan_distro::{Software, is_of_version, software_names};
-use capstan_plan::{Artifact, Source};
+use capstan_plan::{AgentProgram, Artifact, Source};
 use capstan_planner::wait::{self, Wait};
 
 /// What is installed on one machine.
@@ -76,6 +76,13 @@ pub(crate) fn choose(
         (None, None) => return Err(Missing::Unknown(unknown(catalog, names.program, version, arch))),
     };
     Ok(Chosen { program, images })
+}
+
+/// The program of the agent that comes with this version of the manager; none for a machine that has not reported what it is.
+pub(crate) fn agent(catalog: &Catalog, architecture: Option<&str>) -> Option<AgentProgram> {
+    let Software { sha256, size, sources } =
+        catalog.find(AGENT, VERSION, architecture?.parse().ok()?).and_then(software)?;
+    Some(AgentProgram { sha256, size, sources })
 }
 
 fn arch(catalog: &Catalog, name: &str, version: &str, architecture: Option<&str>) -> Result<Arch, Missing> {
@@ -182,6 +189,23 @@ mod tests {
         assert!(matches!(program(&two, None, &[]), Err(Missing::Wait(_))));
         assert_eq!(program(&two, Some("aarch64"), &[]), Ok(Digest::of(b"b")));
         assert!(choose(shelf(&two), Distro::Rke2, "v1", About::default(), &[]).is_err());
+    }
+
+    #[test]
+    fn the_agent_of_this_version_is_offered() {
+        let offered = |catalog: &Catalog, arch| agent(catalog, arch).map(|program| program.sha256);
+        let catalog = Catalog::default().with(AGENT, VERSION, Arch::Arm64, listed("a"));
+        assert_eq!(offered(&catalog, Some("aarch64")), Some(Digest::of(b"a")));
+        for (catalog, arch) in [
+            (&catalog, Some("amd64")),
+            (&catalog, None),
+            (&catalog, Some("vax")),
+            (&Catalog::default(), Some("arm64")),
+        ] {
+            assert_eq!(offered(catalog, arch), None, "{arch:?}");
+        }
+        let earlier = Catalog::default().with(AGENT, "v0.0.1", Arch::Amd64, listed("a"));
+        assert_eq!(offered(&earlier, Some("amd64")), None);
     }
 
     #[test]

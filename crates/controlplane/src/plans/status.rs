@@ -69,6 +69,7 @@ mod tests {
             drain_since: None,
             record: capstan_planner::plans::Record::default(),
             programs: Vec::new(),
+            agent: None,
             progress: Progress::InFlight,
         };
         MachineFacts { id: Some(ID.to_owned()), plan: Some(plan), ..MachineFacts::default() }

@@ -127,7 +127,8 @@ pub(crate) fn render(inputs: &Inputs<'_>) -> Result<Rendered, InputError> {
     let probes = vec![Probe::new(name("kubelet"), Target::Http(kubelet))];
     let tokens = [Some(inputs.token), inputs.agent_token.filter(|_| inputs.role.is_server())];
     let redact = tokens.into_iter().flatten().map(|token| SecretText::new(token::password(token))).collect();
-    Ok(Rendered { steps, probes, redact, fingerprint, left_out: inputs.left_out() })
+    let (agent, left_out) = (inputs.agent.cloned(), inputs.left_out());
+    Ok(Rendered { steps, probes, agent, redact, fingerprint, left_out })
 }
 
 fn script(content: String) -> Step {

@@ -94,6 +94,7 @@ impl MachineFacts {
             drain_since: None,
             record: Record { attempt: 1, ..Record::default() },
             programs: Vec::new(),
+            agent: None,
             progress: Progress::InFlight,
         });
         self

@@ -6,7 +6,7 @@
 pub mod fixtures;
 mod report;
 
-use capstan_plan::{Artifact, Capabilities, Epoch, PlanId, Revision};
+use capstan_plan::{AgentProgram, Artifact, Capabilities, Digest, Epoch, PlanId, Revision};
 use jiff::{SignedDuration, Timestamp};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -90,6 +90,8 @@ pub struct MachineFacts {
     pub capabilities: Option<Capabilities>,
     /// Version of its agent, if the machine has reported it.
     pub agent_version: Option<String>,
+    /// The program of its agent, if the machine has reported it.
+    pub agent: Option<AgentFacts>,
     /// Whether it ever had a Node.
     pub has_node: bool,
     /// Its Node. One that does not exist is not Ready.
@@ -163,8 +165,21 @@ pub struct PlanFacts {
     pub record: Record,
     /// Its artifacts that may still be running: those of the previous version.
     pub programs: Vec<Artifact>,
+    /// The program of the agent that it names.
+    pub agent: Option<AgentProgram>,
     /// Its progress.
     pub progress: Progress,
+}
+
+/// The program of an agent, as the machine reports it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AgentFacts {
+    /// Digest of the program that runs.
+    pub sha256: Digest,
+    /// Whether it has replaced another one and is not confirmed.
+    pub on_trial: bool,
+    /// The program that the agent has tried and that does not work on the machine.
+    pub rejected: Option<Digest>,
 }
 
 /// The progress of a plan.

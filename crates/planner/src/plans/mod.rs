@@ -1,5 +1,6 @@
 //! Plans: which machine begins the cluster, which plan each machine gets, and when it may restart Kubernetes.
 
+mod agents;
 mod decide;
 mod earlier;
 mod election;
@@ -8,6 +9,7 @@ mod outcome;
 mod record;
 mod support;
 
+pub use agents::agent_program;
 pub(crate) use decide::runs_ahead;
 pub use decide::{LIFE, Verdict, others_serve, restart_after, role, verdict};
 pub use earlier::{Earlier, Effect, Ending, earlier, effect};
