@@ -99,7 +99,7 @@ impl Agent {
         let engine = Engine::new(world.clone(), journal, clock.clone());
         let mut engine = engine.patrolling(Duration::from_millis(50));
         if let Some(program) = program {
-            engine = engine.replacing(program::places(), program::digest(program));
+            engine = engine.replacing(program::places(), digest(program));
         }
         let (plans, mut seen) = watch::channel(None);
         let (sender, reports) = watch::channel(Report::default());
