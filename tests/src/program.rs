@@ -114,8 +114,17 @@ pub fn build() -> Result<PathBuf> {
 fn build_program(name: &str) -> Result<PathBuf> {
     let bin = format!("--bin={name}");
     let output = Command::new(env!("CARGO"))
-        // Of the workspace, not of its package: the same features as the tests, so nothing is compiled twice.
-        .args(["build", "--quiet", "--locked", "--workspace", &bin, "--message-format=json"])
+        // Of the workspace, and together with a test: then third-party crates have the same features as for tests (tokio has
+        // `test-util`), and nothing is compiled twice.
+        .args([
+            "build",
+            "--quiet",
+            "--locked",
+            "--workspace",
+            &bin,
+            "--test=real_plane",
+            "--message-format=json",
+        ])
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .output()
         .context("cannot run cargo")?;
@@ -123,6 +132,7 @@ fn build_program(name: &str) -> Result<PathBuf> {
     String::from_utf8_lossy(&output.stdout)
         .lines()
         .filter_map(|line| serde_json::from_str::<Value>(line).ok())
+        .filter(|message| message["target"]["name"] == name && message["target"]["kind"][0] == "bin")
         .find_map(|message| message["executable"].as_str().map(PathBuf::from))
         .with_context(|| format!("cargo did not say where it put {name}"))
 }
