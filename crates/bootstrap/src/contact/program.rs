@@ -6,7 +6,7 @@ use capstan_api::conditions::{NewCondition, has};
 use capstan_api::core::Machine;
 use capstan_api::wait::{Wait, causes};
 
-/// Digits of a digest that are told.
+/// Digits of a digest in messages.
 const DIGITS: usize = 16;
 
 /// What is to be said of the program of the agent; nothing if the agent could always replace it, or cannot report it.
@@ -35,7 +35,7 @@ mod tests {
     use serde_json::{Value, json};
 
     #[test]
-    fn a_program_that_does_not_work_is_told_until_another_one_runs() {
+    fn a_program_that_does_not_work_is_in_the_condition_until_another_one_runs() {
         let machine = json!({"apiVersion": "x/v1", "kind": "Machine", "metadata": {"name": "web-0"}, "spec": {
             "clusterName": "c", "bootstrap": {}, "infrastructureRef": {"apiGroup": "g", "kind": "K", "name": "n"}}});
         let mut machine: Machine = serde_json::from_value(machine).expect("a Machine");
