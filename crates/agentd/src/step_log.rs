@@ -61,6 +61,7 @@ fn attempts(entries: &[Entry], wanted: &str) -> Vec<Value> {
             Entry::Snapshot(history) => {
                 revision = history.current.as_ref().map(|current| current.plan.revision().get());
                 attempts.clear();
+                began = None;
                 let last = last(history).filter(|last| last.step.as_str() == wanted);
                 attempts.extend(last.map(|last| {
                     let outcome = &last.outcome;
