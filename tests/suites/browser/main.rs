@@ -308,7 +308,7 @@ async fn the_keyboard_is_enough() {
     browser.tab_to("rack-1: not checked yet").await;
     browser.key("\n").await;
     browser.shows("files are left in /var/lib").await;
-    browser.tab_to("End the quarantine").await;
+    browser.tab_to("End the quarantine: Host rack-1").await;
     browser.key("\n").await;
     browser.shows("The host can be claimed by a new machine").await;
     browser.tab_to("End the quarantine").await;

@@ -43,6 +43,11 @@ pub(super) async fn attempt(client: &Client, manifest: Value, force: bool) -> Re
         after: None,
         refused: Vec::new(),
     };
+    if !is_path_segment(&name) {
+        let why = "no object can have this name: names are parts of URLs, such as web-0 or system:node";
+        tried.refused.push(Refusal::new("metadata.name", why));
+        return Ok(tried);
+    }
     let found = discovery::pinned_kind(client, &GroupVersionKind::gvk(group, version, &kind)).await;
     let (resource, capabilities) = match found {
         Ok(found) => found,
@@ -73,6 +78,12 @@ pub(super) async fn attempt(client: &Client, manifest: Value, force: bool) -> Re
     }
     tried.before = before;
     Ok(tried)
+}
+
+/// Whether a name can be in the URL of a request. An API server accepts no other for any kind.
+fn is_path_segment(name: &str) -> bool {
+    let is_allowed = |c: char| c.is_ascii_alphanumeric() || "-._~:@!$&'()*+,;=".contains(c);
+    !["", ".", ".."].contains(&name) && name.chars().all(is_allowed)
 }
 
 fn access(client: &Client, resource: &ApiResource, namespace: Option<&str>) -> Api<DynamicObject> {
@@ -165,6 +176,23 @@ mod tests {
             (json!({"gone": 1}), json!({"a": 1}), None),
         ] {
             assert_eq!(three_way(&last, &new, &live), patch, "{last} {new}");
+        }
+    }
+
+    #[test]
+    fn a_name_is_a_part_of_a_url() {
+        for (name, is_name) in [
+            ("web-0", true),
+            ("system:node", true),
+            ("", false),
+            ("..", false),
+            ("a/b", false),
+            ("a b", false),
+            ("a%2Fb", false),
+            ("<b>", false),
+            ("\u{e9}", false),
+        ] {
+            assert_eq!(is_path_segment(name), is_name, "{name}");
         }
     }
 
