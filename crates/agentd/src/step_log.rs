@@ -1,6 +1,7 @@
 //! `capstan-agent explain --step NAME`: every attempt of a step that the journal has, with its output. Reads only.
 //!
-//! The journal has all attempts until it grows large; then it is written anew with the last one only. Output in it is redacted.
+//! The journal has all attempts until it grows large. Then the agent replaces it by a snapshot, which has the last one only. Output in it
+//! is redacted.
 
 use capstan_agent::journal::{Entry, History};
 use capstan_plan::{Excerpt, StepName};

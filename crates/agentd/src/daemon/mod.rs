@@ -112,7 +112,7 @@ async fn try_to_connect(paths: &Paths, config: &Config) -> Result<(Client, Key, 
     Ok((client, key, credential))
 }
 
-/// Carries out plans, until the program is replaced. A journal that fails is opened anew: then what it says is known again.
+/// Carries out plans, until the program is replaced. After an error of the journal the agent opens it again, because its content on the disk is unknown.
 async fn carry_out(
     paths: &Paths,
     config: &Config,

@@ -40,7 +40,7 @@ mod tests {
             (1_200, Some(120), 60),
             (3, Some(120), 20),
             (1_600, Some(60), 120),
-            // An interval that somebody else has written.
+            // An interval that is none of the levels.
             (3, Some(33), 20),
         ] {
             let current = current.map(Duration::from_secs);

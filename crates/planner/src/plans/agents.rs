@@ -47,7 +47,10 @@ fn is_turn_of(machine: &MachineFacts, all: &[MachineFacts], offered: Digest) -> 
     let underway =
         all.iter().filter(|other| other.name != machine.name && is_underway(other, offered)).count();
     let waits_for_workers = machine.control_plane && all.iter().any(|other| is_worker_before(other, offered));
-    underway < most && !waits_for_workers
+    // Silent machines that the program does not explain: none until it is known to work, and one afterwards.
+    let tolerated = usize::from(works);
+    let silent = all.iter().filter(|other| other.name != machine.name && is_lost(other, offered)).count();
+    underway < most && silent <= tolerated && !waits_for_workers
 }
 
 /// A machine that is away, or on its way out, neither counts nor gets a turn.
@@ -56,11 +59,21 @@ fn is_reachable(machine: &MachineFacts) -> bool {
 }
 
 /// Whether the machine is to replace its program, and has not shown that the new one works.
-fn is_underway(machine: &MachineFacts, offered: Digest) -> bool {
+fn is_begun(machine: &MachineFacts, offered: Digest) -> bool {
     let named = machine.plan.as_ref().and_then(|plan| plan.agent.as_ref());
     let is_named = named.is_some_and(|named| named.sha256 == offered);
     let runs = machine.agent.is_some_and(|agent| agent.sha256 == offered && !agent.on_trial);
-    is_reachable(machine) && is_named && !runs
+    !machine.deleting && is_named && !runs
+}
+
+/// Whether the machine replaces its program now.
+fn is_underway(machine: &MachineFacts, offered: Digest) -> bool {
+    is_begun(machine, offered) && is_reachable(machine)
+}
+
+/// Whether the machine fell silent after it was told to replace its program. It is not known whether the program is the reason.
+fn is_lost(machine: &MachineFacts, offered: Digest) -> bool {
+    is_begun(machine, offered) && machine.silent_since.is_some()
 }
 
 /// Whether it is a worker that can still replace its program by the offered one.
@@ -152,7 +165,22 @@ mod tests {
                 Some("new"),
                 None,
             ),
-            ("another is away", worker("a"), vec![away(worker("b").named("new"))], Some("new"), new()),
+            ("another is away", worker("a"), vec![away(worker("b"))], Some("new"), new()),
+            ("the first fell silent", worker("a"), vec![away(worker("b").named("new"))], Some("new"), None),
+            (
+                "one fell silent, and it works on another",
+                worker("a"),
+                vec![away(worker("b").named("new")), done("c")],
+                Some("new"),
+                new(),
+            ),
+            (
+                "two fell silent, and it works on another",
+                worker("a"),
+                vec![away(worker("b").named("new")), away(worker("c").named("new")), done("d")],
+                Some("new"),
+                None,
+            ),
             ("another is deleted", worker("a"), vec![worker("b").named("new").leaving()], Some("new"), new()),
             ("it is away", away(worker("a")), vec![], Some("new"), None),
             (
