@@ -15,13 +15,9 @@ PACKAGES := @sh tools/packages.sh
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-# A demo needs neither incremental files nor line numbers in backtraces: without them Capstan's own crates compile faster.
-# Third-party crates are the same in both forms, so that a later `make check` does not compile them again.
-demo: export CARGO_INCREMENTAL := 0
-demo: export CARGO_PROFILE_DEV_DEBUG := 0
 demo: ## Build Capstan and show the main job on simulated hosts. Needs Rust and a C compiler
 	$(PACKAGES) build
-	$(CAPSTAN) demo
+	cargo run --config tools/demo/profile.toml --locked --bin capstan -- demo
 
 demo-real: ## The same on real machines: systemd-nspawn, SSH, k3s. Needs root and Go
 	$(PACKAGES) build go machines
