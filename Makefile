@@ -17,7 +17,7 @@ help: ## List the targets
 
 demo: ## Build Capstan and show the main job on simulated hosts. Needs Rust and a C compiler
 	$(PACKAGES) build
-	cargo run --config tools/demo/profile.toml --locked --bin capstan -- demo
+	cargo run --config tools/demo/profile.toml --no-default-features --locked --bin capstan -- demo
 
 demo-real: ## The same on real machines: systemd-nspawn, SSH, k3s. Needs root and Go
 	$(PACKAGES) build go machines

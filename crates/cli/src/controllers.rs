@@ -11,6 +11,7 @@ use capstan_infrastructure::{Drivers, HostKind, Infrastructure, Provisioner};
 use capstan_pki::issue::Identity;
 use capstan_plan::Digest;
 use capstan_sim::Sim;
+#[cfg(feature = "ssh")]
 use capstan_ssh::SshDriver;
 use futures::FutureExt as _;
 use futures::future::{BoxFuture, Shared};
@@ -271,9 +272,9 @@ impl Running {
                     let sim = Sim::open_at(folder.join("sim"), sim_address).await;
                     let sim = sim.context("cannot bring back the simulated hosts")?;
                     self.sim = Some(sim.clone());
-                    let drivers = Drivers::none()
-                        .with(HostKind::Ssh, Arc::new(SshDriver::new(client.clone())))
-                        .with(HostKind::Simulated, Arc::new(sim));
+                    let drivers = Drivers::none().with(HostKind::Simulated, Arc::new(sim));
+                    #[cfg(feature = "ssh")]
+                    let drivers = drivers.with(HostKind::Ssh, Arc::new(SshDriver::new(client.clone())));
                     let machines: Arc<dyn Provisioner> = Arc::<LocalMachines>::clone(machines);
                     let infrastructure = Infrastructure::new(client.clone(), drivers)
                         .within(scope.clone())

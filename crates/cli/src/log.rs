@@ -1,8 +1,9 @@
 //! The log of controllers: plain lines on standard error, with a verbosity that can be changed while the process runs.
 
 use std::sync::{Arc, Mutex, PoisonError};
-use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::layer::{Layer, SubscriberExt as _};
+use tracing_subscriber::{EnvFilter, Registry, fmt, reload};
 
 /// What the library says of requests and watches that fail, we say ourselves: once, and with the remedy.
 const LIBRARY: &str = "kube_client=off,kube_runtime=error";
@@ -38,8 +39,12 @@ impl LogLevel {
     }
 }
 
-/// Starts the log with `verbosity`, else with `RUST_LOG`, else with warnings only.
-pub(crate) fn to_stderr(verbosity: Option<u8>) -> LogLevel {
+/// A further receiver of spans.
+pub(crate) type Spans = Box<dyn Layer<Registry> + Send + Sync>;
+
+/// Starts the log with `verbosity`, else with `RUST_LOG`, else with warnings only. Spans also go to `spans`, whatever the
+/// verbosity.
+pub(crate) fn to_stderr(verbosity: Option<u8>, spans: Option<Spans>) -> LogLevel {
     let from_env = std::env::var(EnvFilter::DEFAULT_ENV)
         .ok()
         .filter(|from_env| verbosity.is_none() && !from_env.is_empty());
@@ -48,11 +53,10 @@ pub(crate) fn to_stderr(verbosity: Option<u8>) -> LogLevel {
         let number = verbosity.unwrap_or_default();
         (EnvFilter::new(directives(number)), number.to_string())
     });
-    let builder =
-        tracing_subscriber::fmt().with_env_filter(first).with_writer(std::io::stderr).with_filter_reloading();
-    let handle = builder.reload_handle();
-    // An error says that somebody has set one up already, as a test may.
-    _ = tracing::subscriber::set_global_default(builder.finish());
+    let (filter, handle) = reload::Layer::new(first);
+    let lines = fmt::layer().with_writer(std::io::stderr).with_filter(filter);
+    // An error says that a subscriber exists already: a test may have set one.
+    _ = tracing::subscriber::set_global_default(tracing_subscriber::registry().with(spans).with(lines));
     let reload = move |filter| handle.reload(filter).map_err(|error| error.to_string());
     LogLevel { current: Arc::new(Mutex::new(wanted)), reload: Arc::new(reload) }
 }

@@ -44,6 +44,8 @@ mod support;
 mod table;
 mod terminal;
 mod top;
+#[cfg(feature = "traces")]
+mod traces;
 mod tuning;
 mod ui;
 mod up;

@@ -7,7 +7,7 @@ use capstan_core::{KeyPattern, NodeSync};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::log::MOST_VERBOSE;
+use crate::log::{self, LogLevel, MOST_VERBOSE};
 
 /// Options of all controllers of a process.
 #[derive(Clone, Debug, Default)]
@@ -19,11 +19,33 @@ pub(crate) struct Tuning {
 
 const CONCURRENCY: &str = "Concurrency (objects that a controller reconciles at the same time; 50 if unset)";
 
+/// The log of this process, and its traces.
+pub(crate) struct Log {
+    pub(crate) level: LogLevel,
+    #[cfg(feature = "traces")]
+    traces: Option<crate::traces::Traces>,
+}
+
+impl Log {
+    /// Exports the traces that are left.
+    pub(crate) async fn finish(self) {
+        #[cfg(feature = "traces")]
+        if let Some(traces) = self.traces {
+            traces.finish().await;
+        }
+    }
+}
+
 #[derive(Debug, clap::Args)]
 pub(crate) struct TuningArgs {
     /// Log verbosity, 0 (warnings) to 10; overrides RUST_LOG
     #[arg(short, long = "v", value_name = "LEVEL", value_parser = clap::value_parser!(u8).range(0..=i64::from(MOST_VERBOSE)))]
-    pub(crate) verbosity: Option<u8>,
+    verbosity: Option<u8>,
+
+    /// URL of an OpenTelemetry collector that receives traces of reconciles, such as https://collector:4318
+    #[cfg(feature = "traces")]
+    #[arg(long, value_name = "URL", env = "OTEL_EXPORTER_OTLP_ENDPOINT")]
+    traces_endpoint: Option<crate::traces::Endpoint>,
 
     /// Time after which every object is reconciled even if nothing changed, such as 10m or 1h30m
     #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = sync_period)]
@@ -91,6 +113,22 @@ pub(crate) struct TuningArgs {
 }
 
 impl TuningArgs {
+    /// Starts the log, and the export of traces if there is a collector.
+    pub(crate) fn start_log(&self) -> anyhow::Result<Log> {
+        #[cfg(feature = "traces")]
+        let traces = self.traces_endpoint.as_ref().map(crate::traces::Traces::start).transpose()?;
+        #[cfg(feature = "traces")]
+        let layer = traces.as_ref().map(crate::traces::Traces::layer);
+        #[cfg(not(feature = "traces"))]
+        let layer = None;
+        let level = log::to_stderr(self.verbosity, layer);
+        Ok(Log {
+            level,
+            #[cfg(feature = "traces")]
+            traces,
+        })
+    }
+
     /// The options, with these metrics.
     pub(crate) fn tuning(&self, metrics: Metrics) -> Tuning {
         let named = [

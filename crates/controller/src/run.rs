@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::Instant;
+use tracing::Instrument as _;
 
 use capstan_api::meta::labels::CLUSTER_NAME;
 
@@ -134,7 +135,8 @@ impl<R: Reconciler> Desk<R> {
             };
             let (reconciler, named) = (Arc::clone(&self.reconciler), key.clone());
             let may_delay_status = self.queue.may_delay_status(&key, self.began.elapsed());
-            let look = self.looks.spawn(async move {
+            let span = tracing::debug_span!("reconcile", controller = reconciler.name(), object = %key);
+            let reconcile = async move {
                 let (name, summaries) = (reconciler.name(), reconciler.summaries());
                 status_delay::run(
                     name,
@@ -143,7 +145,8 @@ impl<R: Reconciler> Desk<R> {
                     look(reconciler.as_ref(), object, &named),
                 )
                 .await
-            });
+            };
+            let look = self.looks.spawn(reconcile.instrument(span));
             self.recorder.begun(look.id());
             self.keys.insert(look.id(), key);
         }

@@ -236,7 +236,7 @@ impl Drivers {
     pub fn of(&self, host: &Host) -> Result<TimeLimited<'_>, DriverError> {
         let kind = HostKind::of(host);
         let driver = self.by_kind.get(&kind).ok_or_else(|| {
-            DriverError::NotSupported(format!("hosts of the sort {kind} are not supported yet"))
+            DriverError::NotSupported(format!("this capstan has no driver for hosts of kind {kind}"))
         })?;
         Ok(TimeLimited { driver: driver.as_ref(), limit: self.limit })
     }

@@ -305,7 +305,11 @@ async fn what_is_not_there_yet_says_so() {
     let ssh = json!({"address": "10.0.0.1", "credentialsRef": {"name": "key"}, "trustOnFirstUse": true});
     let listed = json!({"static": {"hosts": [{"name": "rack-1", "ssh": ssh, "failureDomain": "a"}]}});
     yard.create::<HostPool>("HostPool", "racks", json!({}), listed).await;
-    assert!(yard.says::<Host>("rack-1", "Ready", "NotSupported").await.contains("ssh are not supported yet"));
+    assert!(
+        yard.says::<Host>("rack-1", "Ready", "NotSupported")
+            .await
+            .contains("no driver for hosts of kind ssh")
+    );
     let message =
         yard.says::<HostCluster>("none", "ControlPlaneEndpointAvailable", "ControlPlaneEndpointNotSet").await;
     assert!(message.starts_with("spec.controlPlaneEndpoint is not set"), "{message}");

@@ -117,7 +117,7 @@ pub async fn run(vm: Arc<Vm>, machine: VmMachine) {
         tokio::select! {
             () = machine.booted() => {}
             () = enrol::renew(&vm, &machine, &credential) => {}
-            () = work(&vm, &machine, &home, &credential.client) => {}
+            () = work(&vm, &machine, &home, credential.client()) => {}
         }
     }
 }

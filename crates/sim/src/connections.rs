@@ -13,10 +13,11 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use kube::client::{Body, ClientBuilder, ConfigExt as _};
 use kube::{Client, Config};
+use tower::{BoxError, ServiceExt as _};
 
-/// Agents on one connection. Each has at most two watches and a few other requests at a time; servers allow a client 200
-/// streams or more.
-const MOST_AGENTS: usize = 50;
+/// Agents on one connection. Each has at most two watches and one other request at a time, and kube-apiserver allows a
+/// connection 100 streams: a request beyond them would wait until a watch ends.
+const MOST_AGENTS: usize = 30;
 
 /// How often a silent connection is checked, and how long the plane may take to respond.
 const KEEP_ALIVE: Duration = Duration::from_secs(20);
@@ -53,7 +54,7 @@ impl Connections {
     pub(crate) fn client(&self, config: &Config) -> kube::Result<AgentClient> {
         let (http, place) = self.place(config)?;
         let namespace = config.default_namespace.clone();
-        let client = ClientBuilder::new(http, namespace);
+        let client = ClientBuilder::new(http.map_err(BoxError::from), namespace);
         let client = match config.auth_layer()? {
             Some(auth) => client.with_layer(&auth).with_layer(&config.base_uri_layer()).build(),
             None => client.with_layer(&config.base_uri_layer()).build(),
@@ -86,7 +87,8 @@ fn connect(config: &Config) -> kube::Result<Http> {
     tcp.enforce_http(false);
     tcp.set_nodelay(true);
     let tls = config.rustls_client_config()?;
-    let https = HttpsConnectorBuilder::new().with_tls_config(tls).https_or_http().enable_http2().wrap_connector(tcp);
+    let https =
+        HttpsConnectorBuilder::new().with_tls_config(tls).https_or_http().enable_http2().wrap_connector(tcp);
     let mut builder = legacy::Client::builder(TokioExecutor::new());
     builder
         .http2_only(true)
@@ -121,7 +123,11 @@ mod tests {
         assert_eq!((count("http://one"), count("http://two")), (2, 1), "another plane");
         clients.clear();
         clients.push(client("http://two"));
-        assert_eq!((count("http://one"), count("http://two")), (0, 1), "nothing is kept for agents that are gone");
+        assert_eq!(
+            (count("http://one"), count("http://two")),
+            (0, 1),
+            "nothing is kept for agents that are gone"
+        );
         drop(other);
     }
 }

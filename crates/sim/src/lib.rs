@@ -18,6 +18,7 @@
 pub mod agent;
 pub mod cloudinit;
 pub mod cluster;
+mod connections;
 mod driver;
 mod fault;
 mod host;

@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::sync::{Mutex, broadcast};
 
 use crate::cluster::Clusters;
+use crate::connections::Connections;
 use crate::driver::answer;
 use crate::host::{SimHost, remove};
 use crate::vm::Vm;
@@ -51,6 +52,7 @@ struct Inner {
     // Before the clusters, so that nobody works on them when they go.
     hosts: Mutex<BTreeMap<HostKey, Arc<SimHost>>>,
     clusters: Clusters,
+    connections: Connections,
     changes: broadcast::Sender<HostKey>,
     lock: File,
     is_closed: AtomicBool,
@@ -88,6 +90,7 @@ impl Sim {
             host: host.to_owned(),
             hosts: Mutex::default(),
             clusters,
+            connections: Connections::default(),
             changes,
             lock,
             is_closed: AtomicBool::new(false),
@@ -192,8 +195,8 @@ impl Sim {
     }
 
     fn make(&self, key: &HostKey) -> io::Result<Arc<SimHost>> {
-        let vm = Vm::open(&self.folder(key), &key.1)?;
         let inner = &self.0;
+        let vm = Vm::open(&self.folder(key), &key.1)?.sharing(inner.connections.clone());
         Ok(SimHost::new(key.clone(), vm, inner.clusters.clone(), inner.changes.clone()))
     }
 

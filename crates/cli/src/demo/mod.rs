@@ -29,7 +29,7 @@ use show::{CLUSTER, Show};
 
 pub(crate) async fn run(args: &DemoArgs) -> Result<()> {
     if std::env::var_os("RUST_LOG").is_some() {
-        log::to_stderr(None);
+        log::to_stderr(None, None);
     }
     let interrupted = stop::on_signal()?;
     let folder = tempfile::Builder::new().prefix("capstan-demo-").tempdir().context("no temporary folder")?;

@@ -13,12 +13,9 @@ use serde_json::json;
 use std::collections::BTreeMap;
 use std::io::{Read as _, Write as _};
 
+use super::OF_HOST;
 use super::args::AddArgs;
 use crate::progress;
-
-/// Label of a Secret with the name of the Host whose credential it contains. Only Secrets that this command created
-/// have it; the command may replace and remove them.
-pub(super) const OF_HOST: &str = "capstan.dev/host";
 
 pub(super) async fn run(args: &AddArgs) -> Result<()> {
     let host_keys: Vec<String> = args.host_key.iter().map(|key| without_name(key).to_owned()).collect();

@@ -9,7 +9,7 @@ use kube::{Resource as _, ResourceExt as _};
 use std::io::Write as _;
 use std::time::{Duration, Instant};
 
-use super::add::OF_HOST;
+use super::OF_HOST;
 use super::args::RemoveArgs;
 use super::{read, refuse};
 

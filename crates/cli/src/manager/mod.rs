@@ -20,7 +20,7 @@ use crate::controllers::{Running, Selection, Surroundings};
 use crate::extensions::Extensions;
 use crate::machines::LocalMachines;
 use crate::software::Depot;
-use crate::{client, log, stop};
+use crate::{client, stop};
 use args::ManagerArgs;
 use diagnostics::Diagnostics;
 
@@ -32,7 +32,8 @@ const NAMESPACE: &str = "capstan-system";
 
 pub(crate) async fn run(args: &ManagerArgs) -> Result<()> {
     crate::open_files::allow_all();
-    let level = log::to_stderr(args.tuning.verbosity);
+    let log = args.tuning.start_log()?;
+    let level = log.level.clone();
     let config = args.plane.config().await?;
     let plane = plane::of(args, &config)?;
     let tuning = args.tuning.tuning(Metrics::default());
@@ -116,6 +117,7 @@ pub(crate) async fn run(args: &ManagerArgs) -> Result<()> {
     {
         tracing::warn!(error = chain(&error), "another replica has to wait until the Lease runs out");
     }
+    log.finish().await;
     Ok(())
 }
 

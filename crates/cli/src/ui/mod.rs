@@ -41,7 +41,7 @@ use crate::{log, stop};
 use objects::Objects;
 
 pub(crate) async fn run(args: &UiArgs) -> Result<()> {
-    _ = log::to_stderr(None);
+    _ = log::to_stderr(None, None);
     let stop = stop::on_signal()?;
     let place = args.plane.connect().await?;
     let server = serve(place, args.listen, args.allow_actions).await?;

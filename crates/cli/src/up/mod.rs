@@ -31,7 +31,7 @@ use crate::controllers::{SIM_ADDRESS, Selection, Surroundings};
 use crate::extensions::Extensions;
 use crate::machines::LocalMachines;
 use crate::software::Depot;
-use crate::{controllers, install, log, stop, ui};
+use crate::{controllers, install, stop, ui};
 pub(crate) use folder::DataFolder;
 use folder::Restored;
 pub(crate) use pki::write_secret;
@@ -65,7 +65,7 @@ const PORT: &str = "port";
 
 pub(crate) async fn run(args: &UpArgs) -> Result<()> {
     crate::open_files::allow_all();
-    log::to_stderr(args.tuning.verbosity);
+    let log = args.tuning.start_log()?;
     let data_dir = data_dir(args.data_dir.as_deref())?;
     let stop = stop::on_signal()?;
     let folder = DataFolder::take(&data_dir)?;
@@ -133,6 +133,7 @@ pub(crate) async fn run(args: &UpArgs) -> Result<()> {
     }
     running.ended().await;
     plane.shutdown().await;
+    log.finish().await;
     Ok(())
 }
 

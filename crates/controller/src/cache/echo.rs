@@ -15,6 +15,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::task::{Context, Poll};
 use tower::Service;
+use tracing::{Instrument as _, Span};
 
 /// Group, version and plural of a kind, as they are in paths.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -82,9 +83,11 @@ impl Service<Request<Body>> for Echo {
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
         let memories = written(&request).map(|wire| self.echoes.of(&wire)).unwrap_or_default();
+        let span = span(&request);
         let (client, request) = (self.inner.clone(), signed(request, self.manager));
-        Box::pin(async move {
+        let send = async move {
             let answer = client.send(request).await?;
+            Span::current().record("http.response.status_code", answer.status().as_u16());
             if memories.is_empty() || !answer.status().is_success() {
                 return Ok(answer);
             }
@@ -94,8 +97,21 @@ impl Service<Request<Body>> for Echo {
                 memory.absorb(&body, lists);
             }
             Ok(Response::from_parts(head, Body::from(body)))
-        })
+        };
+        Box::pin(send.instrument(span))
     }
+}
+
+/// The span of a request, with the names of OpenTelemetry. It has the path only: a query may be long.
+fn span<B>(request: &Request<B>) -> Span {
+    let (method, path) = (request.method(), request.uri().path());
+    tracing::debug_span!(
+        "request",
+        otel.kind = "client",
+        http.request.method = %method,
+        url.path = path,
+        http.response.status_code = tracing::field::Empty,
+    )
 }
 
 /// Adds the field manager to the request, unless it has one. `managedFields` shows users which controller has set a field.

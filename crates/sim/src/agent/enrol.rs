@@ -20,6 +20,7 @@ use serde_json::{Value, json};
 use std::time::Duration;
 
 use super::CONFIG;
+use crate::connections::AgentClient;
 use crate::vm::files::PUBLIC;
 use crate::vm::{Vm, VmMachine};
 
@@ -56,7 +57,7 @@ impl PlaneConfig {
     }
 
     /// A client that shows what a user of a kubeconfig would.
-    async fn client(&self, user: &Value) -> Result<Client, String> {
+    async fn client(&self, vm: &Vm, user: &Value) -> Result<AgentClient, String> {
         let text = json!({
             "apiVersion": "v1", "kind": "Config", "current-context": "plane",
             "clusters": [{"name": "plane", "cluster": {
@@ -67,7 +68,7 @@ impl PlaneConfig {
         let words = |_| "the plane cannot be reached with what is on the machine".to_owned();
         let kubeconfig = Kubeconfig::from_yaml(&text.to_string()).map_err(words)?;
         let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await;
-        Client::try_from(config.map_err(words)?).map_err(|error| error.to_string())
+        vm.connections().client(&config.map_err(words)?).map_err(|error| error.to_string())
     }
 
     fn reports(&self, client: &Client) -> Api<MachineReport> {
@@ -86,8 +87,14 @@ struct StoredToken {
 
 /// A client of the machine's own, and when its credential should be replaced.
 pub(super) struct Credential {
-    pub(super) client: Client,
+    client: AgentClient,
     renewal: Timestamp,
+}
+
+impl Credential {
+    pub(super) fn client(&self) -> &Client {
+        self.client.client()
+    }
 }
 
 /// Waits until the machine has a credential of its own.
@@ -110,7 +117,7 @@ pub(super) async fn renew(vm: &Vm, machine: &VmMachine, credential: &Credential)
     let wait = credential.renewal.duration_since(Timestamp::now());
     tokio::time::sleep(Duration::try_from(wait).unwrap_or_default()).await;
     loop {
-        match ask(vm, machine, &credential.client, true).await {
+        match ask(vm, machine, credential.client(), true).await {
             Ok(()) => return,
             Err(why) => {
                 tracing::debug!(host = vm.name(), %why, "the machine cannot renew its credential yet");
@@ -123,7 +130,7 @@ pub(super) async fn renew(vm: &Vm, machine: &VmMachine, credential: &Credential)
 /// The credential on the machine, if it has one.
 async fn stored(vm: &Vm) -> Result<Option<Credential>, String> {
     let Some(StoredToken { token, renewal, .. }) = token(vm)? else { return Ok(None) };
-    let client = PlaneConfig::read(vm)?.client(&json!({"token": token})).await?;
+    let client = PlaneConfig::read(vm)?.client(vm, &json!({"token": token})).await?;
     Ok(Some(Credential { client, renewal }))
 }
 
@@ -139,7 +146,7 @@ pub(super) async fn has_credential(vm: &Vm) -> bool {
         return false;
     }
     let (Ok(plane), Ok(Some(credential))) = (PlaneConfig::read(vm), stored(vm).await) else { return true };
-    let found = plane.reports(&credential.client).get_opt(&plane.machine).await;
+    let found = plane.reports(credential.client()).get_opt(&plane.machine).await;
     !matches!(found, Err(kube::Error::Api(status)) if status.code == 401)
 }
 
@@ -147,8 +154,8 @@ pub(super) async fn has_credential(vm: &Vm) -> bool {
 async fn enrol(vm: &Vm, machine: &VmMachine) -> Result<(), String> {
     let plane = PlaneConfig::read(vm)?;
     let token = plane.token.as_ref().ok_or_else(|| format!("there is no token in {CONFIG}"))?;
-    let client = plane.client(&json!({"token": token})).await?;
-    ask(vm, machine, &client, false).await?;
+    let client = plane.client(vm, &json!({"token": token})).await?;
+    ask(vm, machine, client.client(), false).await?;
     // The token is worth nothing any more, and so has no place on the machine.
     let mut config: Value = read(vm, CONFIG)
         .and_then(|bytes| serde_json::from_slice(&bytes).ok())

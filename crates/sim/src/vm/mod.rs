@@ -18,6 +18,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use crate::connections::Connections;
 use crate::fault::Fault;
 use state::State;
 
@@ -29,6 +30,7 @@ pub struct Vm {
     name: String,
     state: Mutex<State>,
     fault: Mutex<Option<Fault>>,
+    connections: Connections,
 }
 
 impl Vm {
@@ -48,9 +50,20 @@ impl Vm {
             name: name.to_owned(),
             state: Mutex::new(state),
             fault: Mutex::default(),
+            connections: Connections::default(),
         };
         vm.change(|_| ())?;
         Ok(vm)
+    }
+
+    /// The same with an agent that shares these connections with others.
+    pub(crate) fn sharing(self, connections: Connections) -> Self {
+        Self { connections, ..self }
+    }
+
+    /// The connections that the agent uses.
+    pub(crate) fn connections(&self) -> &Connections {
+        &self.connections
     }
 
     /// Name of the machine: that of its host.
