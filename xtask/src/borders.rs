@@ -56,6 +56,18 @@ const BORDERS: &[Border] = &[
     of("capstan-apiserver-merge", &[]).never(IO),
     of("capstan-apiserver-store", &["capstan-files", "capstan-text"])
         .never_itself(&["hyper", "http", "rustls", "kube"]),
+    of(
+        "capstan-apiserver-registry",
+        &[
+            "capstan-apiserver-merge",
+            "capstan-apiserver-schema",
+            "capstan-apiserver-store",
+            "capstan-pki",
+            "capstan-text",
+        ],
+    )
+    .never(KUBERNETES)
+    .never_itself(&["tokio", "hyper", "http", "rustls"]),
     of("capstan-api", &[]).never_itself(&["tokio", "rustls", "reqwest", "hyper"]),
     of("capstan-distro", &["capstan-api", "capstan-pki", "capstan-plan", "capstan-planner"]).never_itself(IO),
     of("capstan-components", &["capstan-api", "capstan-text"])
@@ -76,6 +88,7 @@ const BORDERS: &[Border] = &[
         &[
             "capstan-apiserver-merge",
             "capstan-apiserver-proto",
+            "capstan-apiserver-registry",
             "capstan-apiserver-schema",
             "capstan-apiserver-store",
             "capstan-files",

@@ -4,10 +4,11 @@ use http::{HeaderMap, header::AUTHORIZATION};
 use jiff::Timestamp;
 
 use crate::{
-    auth::{User, client_certificate::ClientCertificate, service_account::Authenticated},
-    certificates::authority::BACKDATE,
+    auth::{client_certificate::ClientCertificate, service_account::Authenticated},
+    authority::BACKDATE,
     plane::Plane,
     status::{ApiError, Result},
+    user::User,
 };
 
 /// The user of a request: that of the certificate, else that of the token, else anonymous. An invalid credential is rejected
@@ -94,7 +95,7 @@ mod tests {
             if !token.is_empty() {
                 headers.insert(AUTHORIZATION, format!("Bearer {token}").parse().unwrap());
             }
-            user(&plane, certificate, &headers).map_err(|error| error.code().as_u16())
+            user(&plane, certificate, &headers).map_err(|error| error.code())
         };
         let jane = self_signed("jane");
         for token in ["", "secret", "wrong"] {

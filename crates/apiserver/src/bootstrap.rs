@@ -7,16 +7,17 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use crate::{
-    auth::{AUTHENTICATED, MASTERS, UNAUTHENTICATED, User, authorize::RBAC},
     call::Call,
     controllers::{api_services, flow_schemas},
     object,
     plane::Plane,
+    rbac::RBAC,
     registry::kinds::{UNDELETABLE_NAMESPACES, api_service::API_SERVICES, flow_control},
     request::options::WriteOptions,
     status::Result,
     store::{GroupResource, Key},
-    verbs::{create, create::NewObject},
+    user::{AUTHENTICATED, MASTERS, UNAUTHENTICATED, User},
+    verbs::create::{self, NewObject},
 };
 
 /// Makes what is missing.

@@ -9,10 +9,11 @@ use serde_json::{Value, json};
 use tokio::sync::watch as signal;
 
 use crate::{
-    auth::{MASTERS, User, authorize, impersonate, revocation, rule::Access, token_keys},
+    auth::{authorize, impersonate, revocation, token_keys},
     call::{Call, Outcome},
     chunked_list, discovery, health, heavy, openapi,
     plane::Plane,
+    rbac::Access,
     registry::{Side, Virtual},
     request::{
         Head, Query, RequestInfo, ResourceRequest, Verb,
@@ -24,12 +25,12 @@ use crate::{
     status::{ApiError, Result},
     table::Include,
     unread_body::Unread,
+    user::{MASTERS, User},
     validation::{admit, scale},
     verbs::{
-        self, create,
-        create::NewObject,
-        delete,
-        delete::Deleted,
+        self,
+        create::{self, NewObject},
+        delete::{self, Deleted},
         patch, read,
         update::{self, Edit},
     },
@@ -184,8 +185,10 @@ fn other(plane: &Plane, path: &str, query: &Query, headers: &HeaderMap) -> Resul
             Ok(respond::bytes(StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", text))
         }
         ["version"] => Ok(respond::value(StatusCode::OK, &version(&plane.version), Output::JSON.format)),
-        ["openapi", "v2"] => openapi::v2(&registry, &plane.version, headers),
-        ["openapi", "v3", rest @ ..] => openapi::v3(&registry, &plane.version, &rest.join("/"), headers),
+        ["openapi", "v2"] => openapi::v2(&registry, &plane.documents, &plane.version, headers),
+        ["openapi", "v3", rest @ ..] => {
+            openapi::v3(&registry, &plane.documents, &plane.version, &rest.join("/"), headers)
+        }
         ["api" | "apis", ..] => discovery::answer(&registry, &parts, headers),
         [] => {
             let paths = [

@@ -1,8 +1,8 @@
 //! A Kubernetes-compatible API server as a library, with no cluster behind it.
 //!
-//! What lives here: a durable store of revisions, watches, the registry of resources (built-ins and CRDs),
-//! the one generic path that every request takes, discovery, OpenAPI, tables, authentication and
-//! authorization, namespaces and garbage collection.
+//! What lives here: watches, the one generic path that every request takes, discovery, OpenAPI, tables, authentication and
+//! authorization, namespaces and garbage collection. The store, the registry of resources (built-ins and CRDs), schemas, patches
+//! and the protobuf form are crates below.
 //!
 //! What must not live here: anything about Cluster API, and typed Kubernetes objects. An object is a
 //! `serde_json::Value`; what a kind needs is data in the registry.
@@ -20,39 +20,34 @@
 //! ```
 
 mod admission;
-mod age;
 mod audit;
 mod audit_policy;
 mod auth;
 mod authentication;
+mod authority;
 mod bootstrap;
 mod call;
-mod certificates;
 mod chunked_list;
 mod controllers;
 mod cpu_time;
 mod discovery;
 mod dispatch;
+mod documents;
 mod fair_seats;
 mod fields;
 mod flow;
 mod health;
 mod heavy;
-mod jsonpath;
 mod limit_range;
 mod limits;
 mod listener_certificates;
-mod match_criteria;
 mod metrics;
-mod names;
 mod openapi;
 mod options;
 mod plane;
-mod policy;
-mod quantity;
+mod policy_cache;
 mod quota;
 mod quota_admission;
-mod registry;
 mod request;
 mod respond;
 mod response_body;
@@ -62,7 +57,6 @@ mod server;
 mod service;
 mod shutdown;
 mod start_error;
-mod status;
 mod table;
 mod tls;
 mod unread_body;
@@ -74,10 +68,10 @@ mod watch_guard;
 mod webhook;
 
 pub use audit_policy::{AuditPolicy, AuditPolicyError};
-pub use auth::{User, token_keys::KeyError};
+pub use auth::token_keys::KeyError;
+pub use authority::{Authority, AuthorityError};
 pub use capstan_net::Rate;
 pub use capstan_text::health::{Check, Health};
-pub use certificates::authority::{Authority, AuthorityError};
 pub use limits::{AccountLimits, Limits};
 pub use options::{Clock, MoreMetrics, Options};
 pub use response_body::Body;
@@ -91,6 +85,11 @@ pub use store::{
     backup::{Backup, BackupError, PartialFile},
 };
 pub use tls::{Tls, TlsError};
+pub use user::User;
 
 use capstan_apiserver_proto as protobuf;
+use capstan_apiserver_registry::{
+    self as registry, age, certificates, match_criteria, names, policy, quantity, rbac, selector, status,
+    user,
+};
 use capstan_apiserver_store::{self as store, object};

@@ -9,8 +9,8 @@ use crate::{
     call::Call,
     match_criteria::items,
     object,
-    quantity::Quantity,
-    quota::{Usage, quantities, total},
+    quantity::{Quantity, quantities},
+    quota::{Usage, total},
     status::{ApiError, Result},
     store::{GroupResource, Stored},
 };

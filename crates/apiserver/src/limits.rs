@@ -16,9 +16,9 @@ use capstan_net::{AddressRate, Rate};
 use rustix::process::{Resource, getrlimit};
 
 use crate::{
-    auth::{ANONYMOUS, MASTERS, User},
     fair_seats::{FairSeats, Seat, Share},
     status::{ApiError, Result},
+    user::{ANONYMOUS, MASTERS, User},
 };
 
 /// Failed authentications that an address may have.

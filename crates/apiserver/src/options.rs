@@ -12,8 +12,8 @@ use capstan_text::health::Check;
 use jiff::Timestamp;
 
 use crate::{
-    audit_policy::AuditPolicy, auth::User, certificates::authority::Authority, limits::Limits,
-    restriction::Restriction, store::Storage,
+    audit_policy::AuditPolicy, authority::Authority, limits::Limits, restriction::Restriction,
+    store::Storage, user::User,
 };
 
 /// Returns the current time. A simulation has its own clock.

@@ -11,14 +11,16 @@ use jiff::Timestamp;
 
 use crate::{
     audit::Audit,
-    auth::{User, authorize, revocation::Revocations, service_account::Issuer, token_keys::TokenKeys},
+    auth::{authorize, revocation::Revocations, service_account::Issuer, token_keys::TokenKeys},
+    documents::Documents,
     flow::Flows,
     limits::{Gate, Limits},
     listener_certificates::ListenerCertificates,
     metrics::Metrics,
     object,
     options::{Clock, MoreMetrics, Options},
-    policy::{Policies, mutating::Mutations, validating::Validations},
+    policy::{mutating::Mutations, validating::Validations},
+    policy_cache::Policies,
     quota::Quotas,
     registry::{Registry, custom, kinds::DEFINITIONS},
     restriction::Restriction,
@@ -27,6 +29,7 @@ use crate::{
         Change, Event, GroupResource, Key, Store, Stored,
         backup::{self, Backup, BackupError},
     },
+    user::User,
     webhook::Webhooks,
 };
 
@@ -49,6 +52,8 @@ pub(crate) struct Plane {
     pub(crate) more_metrics: Option<MoreMetrics>,
     /// Health checks of the process.
     pub(crate) checks: Vec<Check>,
+    /// Of OpenAPI.
+    pub(crate) documents: Documents,
     pub(crate) certificates: ListenerCertificates,
     pub(crate) webhooks: Webhooks,
     pub(crate) policies: Policies<Validations>,
@@ -106,6 +111,7 @@ impl Plane {
             metrics: Arc::default(),
             more_metrics,
             checks,
+            documents: Documents::default(),
             certificates: ListenerCertificates::default(),
             webhooks: Webhooks::new(webhook_services),
             policies,

@@ -5,7 +5,8 @@ use serde_json::Value;
 use crate::{
     call::Call,
     plane::Plane,
-    quota::{Limits, Permit, RESOURCE, Usage, charge},
+    quota::{Limits, Permit, Usage, charge},
+    registry::kinds::RESOURCE_QUOTAS,
     status::{ApiError, Result},
     store::GroupResource,
 };
@@ -33,7 +34,7 @@ pub(crate) async fn admit(call: &Call, object: &Value, old: Option<&Value>) -> R
     if !call.resource.namespaced || call.is_exempt || old.is_some() && (!changes || !call.side.is_main()) {
         return Ok(None);
     }
-    let quotas = call.plane.store.list(&GroupResource::new("", RESOURCE), Some(&call.namespace)).items;
+    let quotas = call.plane.store.list(&GroupResource::new("", RESOURCE_QUOTAS), Some(&call.namespace)).items;
     if quotas.is_empty() {
         return Ok(None);
     }

@@ -47,7 +47,8 @@ pub(crate) fn value(code: StatusCode, value: &Value, format: Format) -> Response
 
 pub(crate) fn error(error: &ApiError, format: Format) -> Response<Body> {
     let status = error.to_status();
-    let mut response = value(error.code(), &status, format);
+    let code = StatusCode::from_u16(error.code()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let mut response = value(code, &status, format);
     if let Some(seconds) = status["details"]["retryAfterSeconds"].as_u64() {
         response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
     }

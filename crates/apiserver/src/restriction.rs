@@ -3,10 +3,10 @@
 use serde_json::Value;
 
 use crate::{
-    auth::User,
     object,
     status::{ApiError, Result},
     store::GroupResource,
+    user::User,
 };
 
 /// Restricts updates of a resource by some ServiceAccounts, whatever their roles allow.

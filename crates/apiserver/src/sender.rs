@@ -2,10 +2,7 @@
 
 use std::net::IpAddr;
 
-use crate::{
-    auth::{User, client_certificate::ClientCertificate},
-    limits::Pass,
-};
+use crate::{auth::client_certificate::ClientCertificate, limits::Pass, user::User};
 
 /// Who sends a request, and what has let it in.
 pub(crate) struct Sender {

@@ -27,9 +27,10 @@ use tokio::{
 use tokio_rustls::TlsAcceptor;
 
 use crate::{
-    auth::{User, client_certificate::ClientCertificate},
-    authentication, bootstrap,
-    certificates::authority::Signer,
+    auth::client_certificate::ClientCertificate,
+    authentication,
+    authority::Signer,
+    bootstrap,
     controllers::{
         api_services, certificate_cleaner, certificate_signer, crd_deletion, event_cleaner, flow_schemas, gc,
         kubernetes_service, namespace, policy_status, resource_quota,
@@ -46,6 +47,7 @@ use crate::{
     status::ApiError,
     store::backup::{Backup, BackupError},
     tls::{Clients, Tls},
+    user::User,
 };
 
 /// Its name in the log.

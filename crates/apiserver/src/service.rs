@@ -18,16 +18,18 @@ use tracing::Instrument;
 use uuid::Uuid;
 
 use crate::{
-    auth::{User, impersonate, rule::Access},
+    auth::impersonate,
     dispatch::{self, Annotations},
     flow::Classification,
     metrics::Labels,
     plane::Plane,
+    rbac::Access,
     request::{Head, RequestInfo, negotiate::Format},
     respond::{self, Body},
     sender::Sender,
     status::{ApiError, Result},
     unread_body::Unread,
+    user::User,
     watch_guard::GuardedWatch,
 };
 

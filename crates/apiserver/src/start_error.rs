@@ -1,8 +1,7 @@
 //! Why a server cannot start.
 
 use crate::{
-    auth::token_keys::KeyError, certificates::authority::AuthorityError, status::ApiError, store::OpenError,
-    tls::TlsError,
+    auth::token_keys::KeyError, authority::AuthorityError, status::ApiError, store::OpenError, tls::TlsError,
 };
 
 /// Why a server cannot start.

@@ -10,16 +10,13 @@ use http::HeaderMap;
 use tokio::sync::watch;
 
 use crate::{
-    auth::{
-        User,
-        authorize::{self, RBAC},
-        client_certificate::ClientCertificate,
-        impersonate,
-    },
+    auth::{authorize, client_certificate::ClientCertificate, impersonate},
     authentication,
     plane::Plane,
+    rbac::RBAC,
     request::ResourceRequest,
     store::GroupResource,
+    user::User,
 };
 
 /// Which objects rights are made of.

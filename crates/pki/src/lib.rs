@@ -16,11 +16,15 @@ pub mod seal;
 
 #[cfg(feature = "read")]
 mod certificate;
+#[cfg(feature = "request")]
+mod request;
 #[cfg(feature = "trust")]
 mod trust;
 
 #[cfg(feature = "read")]
 pub use certificate::Certificate;
+#[cfg(feature = "request")]
+pub use request::{CertificateRequest, is_certificates};
 #[cfg(feature = "trust")]
 pub use trust::{RootsError, roots};
 

@@ -4,11 +4,7 @@ use std::{fmt, sync::Arc};
 
 use capstan_apiserver_schema::admission::{Authorizer, Decision, Question};
 
-use crate::{
-    auth::{User, authorize, rule::Access},
-    call::Call,
-    plane::Plane,
-};
+use crate::{auth::authorize, call::Call, plane::Plane, rbac::Access, user::User};
 
 struct Rbac {
     plane: Arc<Plane>,

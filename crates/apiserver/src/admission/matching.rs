@@ -11,10 +11,10 @@ use crate::{
     call::Call,
     match_criteria::{Criteria, Rule},
     object,
-    request::selector::LabelSelector,
+    registry::webhook::configuration::Hook,
+    selector::LabelSelector,
     status::{ApiError, Result},
     store::GroupResource,
-    webhook::configuration::Hook,
 };
 
 /// The version in which a webhook is asked about a write; nothing if it is not asked.

@@ -21,11 +21,13 @@ use uuid::Uuid;
 use crate::{
     call::Call,
     fields,
-    registry::Side,
+    registry::{
+        Side,
+        webhook::configuration::{self, Hook, Phase},
+    },
     request::options::{DeleteOptions, WriteOptions},
     status::{ApiError, Result},
     validation::{admit, scale},
-    webhook::configuration::{self, Hook, Phase},
 };
 use reinvocation::Reinvocation;
 use review::{Asked, Verdict};

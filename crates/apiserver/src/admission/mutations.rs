@@ -31,7 +31,7 @@ use crate::{
 };
 
 type Policy = crate::policy::Policy<Mutations>;
-type Bound = crate::policy::Bound<Mutations>;
+type Bound = crate::policy_cache::Bound<Mutations>;
 
 /// The largest object between two mutations, in bytes; as large as a request.
 const LARGEST: usize = 3 << 20;
@@ -138,7 +138,7 @@ impl Mutating<'_> {
 
     /// The bindings of a policy that are about the write.
     async fn bindings<'b>(&mut self, bound: &'b Bound, version: &str) -> Vec<Matched<'b>> {
-        let crate::policy::Bound { policy, bindings } = bound;
+        let crate::policy_cache::Bound { policy, bindings } = bound;
         let (call, attempt) = (self.call, self.attempt);
         let kind = policy.param_kind.as_ref().map(|kind| params::resource(call, kind)).transpose();
         let (kind, program) = match (kind, &policy.program) {

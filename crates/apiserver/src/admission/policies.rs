@@ -19,7 +19,7 @@ use crate::{
 };
 
 type Policy = crate::policy::Policy<Validations>;
-type Bound = crate::policy::Bound<Validations>;
+type Bound = crate::policy_cache::Bound<Validations>;
 
 /// The longest text of a `messageExpression`; as upstream.
 const LONGEST_MESSAGE: usize = 5 << 10;
@@ -187,7 +187,7 @@ async fn evaluate(
                 let mut judgement = if budget.take(params::COST) {
                     judge(session, policy, program, params.as_deref(), &mut budget)
                 } else {
-                    policy.failed(0, Failure::Budget.to_string())
+                    failed(policy, 0, Failure::Budget.to_string())
                 };
                 annotations.append(&mut judgement.annotations);
                 found.take(policy, binding, judgement);
@@ -212,12 +212,10 @@ fn combined(policy: &str, annotations: &[(String, String)]) -> Vec<(String, Stri
     combined.into_iter().map(|(key, values)| (key, values.join(", "))).collect()
 }
 
-impl Policy {
-    /// What follows if an expression fails.
-    fn failed(&self, index: usize, why: String) -> Judgement {
-        let denied = if self.ignored { Vec::new() } else { vec![(index, why, String::new())] };
-        Judgement { denied, ..Judgement::default() }
-    }
+/// What follows if an expression of a policy fails.
+fn failed(policy: &Policy, index: usize, why: String) -> Judgement {
+    let denied = if policy.ignored { Vec::new() } else { vec![(index, why, String::new())] };
+    Judgement { denied, ..Judgement::default() }
 }
 
 /// Evaluates the expressions of a policy for one set of parameters.
@@ -231,7 +229,7 @@ fn judge(
     match conditions::meets(session, &program.common, params) {
         Ok(true) => {}
         Ok(false) => return Judgement::default(),
-        Err(why) => return policy.failed(0, why),
+        Err(why) => return failed(policy, 0, why),
     }
     session.evaluate(&program.common.variables, params, budget, |it| {
         let mut judgement = Judgement::default();
@@ -240,12 +238,12 @@ fn judge(
                 Ok(Outcome::Bool(true)) => {}
                 Ok(_) => match message(it, validation) {
                     Ok(message) => judgement.denied.push((index, message, validation.reason.clone())),
-                    Err(why) => judgement.denied.append(&mut policy.failed(index, why).denied),
+                    Err(why) => judgement.denied.append(&mut failed(policy, index, why).denied),
                 },
-                Err(Failure::Budget) => return policy.failed(0, Failure::Budget.to_string()),
+                Err(Failure::Budget) => return failed(policy, 0, Failure::Budget.to_string()),
                 Err(failure) => {
                     let why = words(&validation.expression, &failure);
-                    judgement.denied.append(&mut policy.failed(index, why).denied);
+                    judgement.denied.append(&mut failed(policy, index, why).denied);
                 }
             }
         }

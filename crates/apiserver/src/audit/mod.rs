@@ -25,11 +25,12 @@ use tokio::sync::mpsc;
 
 use crate::{
     audit_policy::{AuditPolicy, Decision, Level, Stage},
-    auth::{User, rule::Access},
     options::Clock,
+    rbac::Access,
     request::{Head, Query, RequestInfo, body::media_type},
     response_body::Body,
     sender::Sender,
+    user::User,
 };
 use objects::Recorded;
 

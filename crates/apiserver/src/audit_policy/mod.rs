@@ -3,9 +3,10 @@
 use serde_json::{Map, Value};
 
 use crate::{
-    auth::{User, rule::Access},
     names::{NameRule, name_error},
+    rbac::Access,
     request::body,
+    user::User,
 };
 
 const API_VERSION: &str = "audit.k8s.io/v1";

@@ -1,21 +1,17 @@
 //! Authorization: `system:masters` may do everything; all others are authorized by the RBAC objects in the store.
 //! [`crate::bootstrap`] creates those that let every user discover.
 
-use std::{fmt, ops::ControlFlow, sync::Arc};
+use std::{fmt, ops::ControlFlow};
 
 use serde_json::Value;
 
-use super::{
-    MASTERS, SERVICE_ACCOUNT, User,
-    rule::{Access, Rule},
-};
 use crate::{
     object,
+    rbac::{Access, RBAC, Rule, role},
     status::{ApiError, Result},
     store::{GroupResource, Key, Store, Stored},
+    user::{MASTERS, SERVICE_ACCOUNT, User},
 };
-
-pub(crate) const RBAC: &str = "rbac.authorization.k8s.io";
 
 /// The answer to a question of access.
 #[derive(Debug, PartialEq, Eq)]
@@ -199,17 +195,6 @@ fn visit(
         }
     }
     ControlFlow::Continue(())
-}
-
-/// The role a binding refers to.
-pub(crate) fn role(store: &Store, binding: &Value, namespace: &str) -> Option<Arc<Stored>> {
-    let name = object::text(binding, &["roleRef", "name"]);
-    let (resource, namespace) = match object::text(binding, &["roleRef", "kind"]) {
-        "Role" => ("roles", namespace),
-        "ClusterRole" => ("clusterroles", ""),
-        _ => return None,
-    };
-    store.get(&Key::new(GroupResource::new(RBAC, resource), namespace, name))
 }
 
 /// The subject of a binding that is this user.

@@ -2,7 +2,7 @@
 
 use x509_parser::prelude::{FromDer, X509Certificate};
 
-use super::User;
+use crate::user::User;
 
 /// The client certificate of a connection. Its validity is checked at every request: a connection may outlive it.
 #[derive(Clone, Debug)]

@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 
 use http::HeaderMap;
 
-use super::{ANONYMOUS, AUTHENTICATED, SERVICE_ACCOUNT, UNAUTHENTICATED, User, authorize, rule::Access};
+use super::authorize;
 use crate::{
+    rbac::Access,
     status::{ApiError, Result},
     store::Store,
+    user::{ANONYMOUS, AUTHENTICATED, SERVICE_ACCOUNT, UNAUTHENTICATED, User},
 };
 
 const EXTRA: &str = "impersonate-extra-";

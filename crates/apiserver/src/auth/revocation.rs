@@ -10,10 +10,10 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::User;
 use crate::{
     status::{ApiError, Result},
     store::{Action, Expect, GroupResource, Key, Store, Write, WriteError},
+    user::User,
 };
 
 /// The most revocations that are kept. One subject has one.

@@ -9,10 +9,12 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::{User, rule::go_list, token, token_keys::TokenKeys};
+use super::{token, token_keys::TokenKeys};
 use crate::{
     object,
+    rbac::go_list,
     store::{GroupResource, Key, Store, Stored},
+    user::User,
 };
 
 /// As far as clocks may disagree, in seconds.

@@ -14,6 +14,7 @@ use crate::{
     },
     status::Result,
     store::Stored,
+    webhook::conversion::convert,
 };
 
 /// An object in the requested version: as it is stored, or converted.
@@ -96,7 +97,7 @@ impl Call {
         }
         if let Conversion::Webhook(converter) = &self.resource.conversion {
             let objects: Vec<&Value> = foreign.iter().map(|(_, value)| value.as_ref()).collect();
-            let converted = converter.convert(&self.plane.webhooks, &version, &objects).await?;
+            let converted = convert(converter, &self.plane.webhooks, &version, &objects).await?;
             for ((index, _), object) in foreign.into_iter().zip(converted) {
                 shown[index] = Representation::Made(self.fitted(object));
             }
@@ -128,7 +129,7 @@ impl Call {
         }
         if let Conversion::Webhook(converter) = &resource.conversion {
             let version = &resource.stored_version;
-            let converted = converter.convert(&self.plane.webhooks, version, &[&object]).await?;
+            let converted = convert(converter, &self.plane.webhooks, version, &[&object]).await?;
             object = converted.into_iter().next().unwrap_or(object);
         }
         object["apiVersion"] = resource.stored_version.as_str().into();
@@ -148,7 +149,7 @@ impl Call {
             return Ok(autoscaler::convert(object, &api_version));
         }
         if let Conversion::Webhook(converter) = &self.resource.conversion {
-            let converted = converter.convert(&self.plane.webhooks, &api_version, &[&object]).await?;
+            let converted = convert(converter, &self.plane.webhooks, &api_version, &[&object]).await?;
             object = converted.into_iter().next().unwrap_or(object);
         }
         object["apiVersion"] = api_version.into();

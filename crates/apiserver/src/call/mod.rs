@@ -9,12 +9,14 @@ pub(crate) use convert::Representation;
 pub(crate) use notes::Notes;
 
 use crate::{
-    auth::User,
+    auth::authorize::{self, Resolution},
     plane::Plane,
-    registry::{Below, Env, Registry, Resource, Side, Version, Writer},
+    rbac::{Access, Rule},
+    registry::{Authorizer, Below, Env, Registry, Resource, Side, Version, Writer},
     request::ResourceRequest,
     status::{ApiError, Result},
     store::{Key, Stored},
+    user::User,
 };
 
 /// A request with its resource looked up.
@@ -118,6 +120,7 @@ impl Call {
     /// The user and the target of a write, for the rules of a kind.
     pub(crate) fn writer(&self) -> Writer<'_> {
         Writer {
+            authorizer: self,
             store: &self.plane.store,
             registry: &self.registry,
             user: &self.user,
@@ -138,6 +141,17 @@ impl Call {
 
     pub(crate) fn stored(&self) -> Result<Arc<Stored>> {
         self.plane.store.get(&self.key()).ok_or_else(|| self.not_found())
+    }
+}
+
+impl Authorizer for Call {
+    fn allows(&self, access: &Access<'_>) -> bool {
+        authorize::decide(&self.plane.store, &self.user, access).allowed
+    }
+
+    fn rules(&self, namespace: &str) -> Vec<Rule> {
+        let Resolution { rules, .. } = authorize::rules_for(&self.plane.store, &self.user, namespace);
+        rules
     }
 }
 

@@ -10,7 +10,6 @@ use tokio::sync::watch;
 
 use super::engine::{self, Controller};
 use crate::{
-    auth::User,
     call::Call,
     object,
     plane::Plane,
@@ -21,6 +20,7 @@ use crate::{
     request::options::{DeleteOptions, WriteOptions},
     status::Result,
     store::{Change, Event, GroupResource, Key, Listing},
+    user::User,
     verbs::create::{self, NewObject},
 };
 

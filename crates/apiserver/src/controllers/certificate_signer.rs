@@ -3,26 +3,23 @@
 use std::sync::Arc;
 
 use base64::{Engine, engine::general_purpose::STANDARD};
+use capstan_pki::CertificateRequest;
 use jiff::SignedDuration;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use super::engine::{self, Controller};
 use crate::{
-    auth::User,
+    authority::{KeyUsages, Signer},
     call::Call,
-    certificates::{
-        CLIENT_SIGNER, REQUESTS,
-        authority::{KeyUsages, Signer},
-        conditions, has, is_issued,
-        request::Request,
-    },
+    certificates::{CLIENT_SIGNER, REQUESTS, conditions, has, is_issued},
     object,
     plane::Plane,
     registry::Side,
     request::options::WriteOptions,
     status::Result,
     store::{Change, Event, GroupResource, Key, Listing},
+    user::User,
     verbs::update::{self, Edit},
 };
 
@@ -111,7 +108,7 @@ impl Issuing {
             })))
         };
         let pem = STANDARD.decode(object::text(spec, &["request"])).unwrap_or_default();
-        let request = match Request::parse(&pem) {
+        let request = match CertificateRequest::parse(&pem) {
             Ok(request) => request,
             Err(error) => return failed(error),
         };

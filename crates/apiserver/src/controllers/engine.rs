@@ -13,7 +13,6 @@ use serde_json::Value;
 use tokio::{sync::watch, time::Instant};
 
 use crate::{
-    auth::User,
     call::Call,
     object,
     plane::Plane,
@@ -21,6 +20,7 @@ use crate::{
     shutdown::stopped,
     status::Result,
     store::{Action, Event, Expect, Key, Listing, Stored, Write, WriteError},
+    user::User,
     verbs::{delete, update::is_unheld},
 };
 

@@ -8,12 +8,12 @@ use tokio::sync::watch;
 
 use super::engine::{self, Controller};
 use crate::{
-    auth::User,
     call::Call,
     plane::Plane,
     request::options::WriteOptions,
     status::Result,
     store::{Event, GroupResource, Key, Listing},
+    user::User,
     verbs::{
         create::{self, NewObject},
         update::{self, Edit},

@@ -13,10 +13,9 @@ use crate::{
     object,
     plane::Plane,
     policy::validating::POLICIES,
-    registry::{Registry, Resource, Version},
+    registry::{Registry, Resource, Version, webhook::configuration::GROUP},
     status::Result,
     store::{Change, Event, GroupResource, Key, Listing},
-    webhook::configuration::GROUP,
 };
 
 /// As many kinds as upstream checks for a rule.

@@ -13,15 +13,16 @@ use super::engine::{self, Controller};
 use crate::{
     object,
     plane::Plane,
-    quota::{Limits, RESOURCE, Usage},
+    quota::{Limits, Usage},
     quota_admission,
+    registry::kinds::RESOURCE_QUOTAS,
     status::Result,
     store::{Change, Event, GroupResource, Key, Listing},
 };
 
 /// Runs until the server stops.
 pub(crate) async fn run(plane: Arc<Plane>, stopping: watch::Receiver<bool>) {
-    let counter = Counter { quotas: GroupResource::new("", RESOURCE), limited: HashMap::new() };
+    let counter = Counter { quotas: GroupResource::new("", RESOURCE_QUOTAS), limited: HashMap::new() };
     engine::run(plane, stopping, counter).await;
 }
 
@@ -111,7 +112,7 @@ fn status(quota: &Value, used: &Usage) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::quota::quantity;
+    use crate::quantity::quantity;
 
     #[test]
     fn the_status_repeats_the_limits_and_says_what_is_used() {

@@ -15,13 +15,14 @@ use serde_json::Value;
 use tokio::sync::watch;
 
 use crate::{
-    auth::{User, rule::Access},
     fair_seats::Share,
     object,
+    rbac::Access,
     registry::kinds::flow_control::{
         FLOW_SCHEMAS, GROUP, PRIORITY_LEVELS, mandatory_levels, mandatory_schemas,
     },
     store::{GroupResource, Store},
+    user::User,
 };
 use rule::Rules;
 

@@ -3,7 +3,10 @@
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-use crate::auth::{SERVICE_ACCOUNT, User, rule::Access};
+use crate::{
+    rbac::Access,
+    user::{SERVICE_ACCOUNT, User},
+};
 
 const ALL: &str = "*";
 

@@ -6,8 +6,6 @@ mod v2;
 mod v2_protobuf;
 mod v2_schema;
 
-use std::sync::PoisonError;
-
 use aws_lc_rs::digest;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
@@ -16,8 +14,9 @@ use serde_json::{Map, Value, json};
 use self::components::{Components, Edition};
 use crate::{
     discovery::served,
+    documents::{Document, Documents},
     heavy,
-    registry::{Document, Registry},
+    registry::Registry,
     request::negotiate::Format,
     respond::{self, Body},
     status::{ApiError, Result},
@@ -29,6 +28,7 @@ const V2_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+pro
 /// Answers a path under `/openapi/v3`.
 pub(crate) fn v3(
     registry: &Registry,
+    documents: &Documents,
     server: &str,
     path: &str,
     headers: &HeaderMap,
@@ -36,7 +36,7 @@ pub(crate) fn v3(
     if path.is_empty() {
         return Ok(respond::value(StatusCode::OK, &index(registry), Format::Json));
     }
-    let document = cached(registry, path, || {
+    let document = cached(registry, documents, path, || {
         let parts: Vec<&str> = path.split('/').collect();
         let (group, version) = match parts.as_slice() {
             ["api", version] => ("", *version),
@@ -49,22 +49,31 @@ pub(crate) fn v3(
 }
 
 /// Answers `/openapi/v2`.
-pub(crate) fn v2(registry: &Registry, server: &str, headers: &HeaderMap) -> Result<Response<Body>> {
+pub(crate) fn v2(
+    registry: &Registry,
+    documents: &Documents,
+    server: &str,
+    headers: &HeaderMap,
+) -> Result<Response<Body>> {
     let accept = headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok()).unwrap_or_default();
     // Clients write the version behind an `@` or a dot.
     if accept.replace('@', ".").contains(V2_PROTOBUF) {
         let make = || Ok(v2_protobuf::encoded(&v2::document(registry, server)).into());
-        return Ok(response(&cached(registry, "v2.protobuf", make)?, V2_PROTOBUF, headers));
+        return Ok(response(&cached(registry, documents, "v2.protobuf", make)?, V2_PROTOBUF, headers));
     }
     let make = || Ok(v2::document(registry, server).to_string().into());
-    Ok(response(&cached(registry, "v2", make)?, "application/json", headers))
+    Ok(response(&cached(registry, documents, "v2", make)?, "application/json", headers))
 }
 
 /// A document of this state of the registry, made if it was not asked for yet.
-fn cached(registry: &Registry, name: &str, make: impl FnOnce() -> Result<Bytes>) -> Result<Document> {
-    let documents = || registry.documents.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(document) = documents().get(name) {
-        return Ok(document.clone());
+fn cached(
+    registry: &Registry,
+    documents: &Documents,
+    name: &str,
+    make: impl FnOnce() -> Result<Bytes>,
+) -> Result<Document> {
+    if let Some(document) = documents.get(registry, name) {
+        return Ok(document);
     }
     let (body, digest) = heavy::at_once(|| {
         let body = make()?;
@@ -73,7 +82,7 @@ fn cached(registry: &Registry, name: &str, make: impl FnOnce() -> Result<Bytes>)
     })?;
     let etag = digest.as_ref().iter().fold("\"".to_owned(), |text, byte| format!("{text}{byte:02X}")) + "\"";
     let document = Document { body, etag };
-    documents().insert(name.to_owned(), document.clone());
+    documents.keep(registry, name, document.clone());
     Ok(document)
 }
 

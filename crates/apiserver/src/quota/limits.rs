@@ -5,7 +5,11 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::usage::{Charge, Usage};
-use crate::{match_criteria::items, object, quantity::Quantity};
+use crate::{
+    match_criteria::items,
+    object,
+    quantity::{Quantity, quantities},
+};
 
 /// Names that each container of a pod must set if a quota limits them.
 const NEEDED: [&str; 6] = ["cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory"];
@@ -69,7 +73,7 @@ impl Limits {
         });
         Self {
             name: object::name(quota).to_owned(),
-            hard: super::usage::quantities(spec.get("hard")),
+            hard: quantities(spec.get("hard")),
             scopes: plain.chain(selected).collect(),
         }
     }
@@ -156,10 +160,7 @@ impl Limits {
 mod tests {
     use serde_json::json;
 
-    use super::{
-        super::usage::{charge, quantities},
-        *,
-    };
+    use super::{super::usage::charge, *};
     use crate::store::GroupResource;
 
     fn limits(spec: &Value) -> Limits {

@@ -21,15 +21,13 @@ use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
 pub(crate) use limits::Limits;
 pub(crate) use names::{Source, source};
 use usage::{Charge, add};
-pub(crate) use usage::{Usage, charge, quantities, quantity, total};
+pub(crate) use usage::{Usage, charge, total};
 
 use crate::{
     quantity::Quantity,
     store::{GroupResource, Store},
 };
 
-/// The resource of quotas.
-pub(crate) const RESOURCE: &str = "resourcequotas";
 /// Locks that are kept for namespaces in which nothing is written now.
 const KEPT_LOCKS: usize = 1024;
 

@@ -5,7 +5,12 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::names::count_names;
-use crate::{match_criteria::items, object, quantity::Quantity, store::GroupResource};
+use crate::{
+    match_criteria::items,
+    object,
+    quantity::{Quantity, quantities},
+    store::GroupResource,
+};
 
 /// Amounts by name.
 pub(crate) type Usage = BTreeMap<String, Quantity>;
@@ -51,21 +56,6 @@ pub(crate) fn charge(resource: &GroupResource, object: &Value) -> Charge {
 
 fn counted(resource: &GroupResource) -> Usage {
     count_names(resource).into_iter().map(|name| (name, Quantity::count(1))).collect()
-}
-
-/// The quantities of a map; what is not one is left out.
-pub(crate) fn quantities(map: Option<&Value>) -> Usage {
-    let entries = map.and_then(Value::as_object).into_iter().flatten();
-    entries.filter_map(|(name, value)| Some((name.clone(), quantity(value)?))).collect()
-}
-
-/// A quantity in an object: a text, or a number.
-pub(crate) fn quantity(value: &Value) -> Option<Quantity> {
-    match value {
-        Value::String(text) => Quantity::parse(text),
-        Value::Number(number) => Quantity::parse(&number.to_string()),
-        _ => None,
-    }
 }
 
 fn service(service: &Value) -> Vec<(String, Quantity)> {

@@ -2,8 +2,8 @@
 
 use http::Method;
 
-use super::selector::FieldSelector;
-use crate::auth::rule::Access;
+use crate::rbac::Access;
+use crate::selector::FieldSelector;
 
 /// What a client wants to do with a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

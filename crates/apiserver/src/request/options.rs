@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::{
-    Query,
+use super::Query;
+use crate::{
     selector::{FieldSelector, LabelSelector},
+    status::{ApiError, Cause, Result},
 };
-use crate::status::{ApiError, Cause, Result};
 
 /// What to do with fields that no schema knows, or that appear twice.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

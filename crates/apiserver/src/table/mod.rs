@@ -103,7 +103,7 @@ pub(crate) fn metadata_only(object: &Value, version: MetaVersion) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::jsonpath::JsonPath;
+    use crate::registry::jsonpath::JsonPath;
 
     #[test]
     fn cells_are_typed() {

@@ -5,9 +5,10 @@ use uuid::Uuid;
 
 use crate::{
     admission::{self, Attempt},
-    auth::{authorize, rule::Access},
+    auth::authorize,
     call::{Call, Outcome, Representation},
     fields, limit_range, object, quota_admission,
+    rbac::Access,
     registry::Origin,
     request::options::WriteOptions,
     status::{ApiError, Result},

@@ -9,10 +9,8 @@ use crate::{
     call::Call,
     object,
     registry::{Resource, Version},
-    request::{
-        options::{Freshness, ListOptions},
-        selector::{FieldSelector, LabelSelector},
-    },
+    request::options::{Freshness, ListOptions},
+    selector::{FieldSelector, LabelSelector},
     status::{ApiError, Result},
     store::{Listing, Stored},
 };

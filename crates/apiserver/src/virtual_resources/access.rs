@@ -4,14 +4,12 @@ use serde_json::{Value, json};
 
 use super::texts;
 use crate::{
-    auth::{
-        User,
-        authorize::{self, Resolution},
-        rule::Access,
-    },
+    auth::authorize::{self, Resolution},
     call::Call,
     object,
+    rbac::Access,
     status::{ApiError, Cause, Result},
+    user::User,
 };
 
 /// SubjectAccessReview: whether a user is allowed a request.

@@ -1,11 +1,11 @@
-//! Webhooks: their addresses, connections and responses. [`conversion`] converts objects from one version to another.
+//! The client of webhooks: their addresses, connections and responses. [`conversion`] converts objects from one version to
+//! another. What a webhook is, `registry::webhook` says.
 //!
 //! This server has no cluster network: a `service` is looked up in the map that the server was opened with, and is
 //! called under its name in the cluster, so that its certificate is valid.
 
-pub(crate) mod configuration;
+mod address;
 pub(crate) mod conversion;
-mod target;
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -24,7 +24,8 @@ use hyper_util::{
 use rustls::{ClientConfig, RootCertStore, crypto::aws_lc_rs, pki_types::ServerName};
 use serde_json::Value;
 
-pub(crate) use target::{Target, validate};
+use crate::registry::webhook::Target;
+use address::locate;
 
 /// No answer is longer: a list of objects at most, and each of those fits into a request.
 const ANSWER_LIMIT: usize = 64 << 20;
@@ -84,7 +85,7 @@ impl Webhooks {
         timeout: Duration,
         review: &Value,
     ) -> Result<Value, CallError> {
-        let (url, server_name) = target.locate(&self.services)?;
+        let (url, server_name) = locate(target, &self.services)?;
         let client = self.client(Trust { authority: target.authority.clone(), server_name })?;
         let asked = format!("{url}{query}");
         let request = Request::post(&asked)
