@@ -85,6 +85,50 @@ pub(crate) struct Owned {
     pub(crate) api_version: String,
 }
 
+/// An entry of `managedFields`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Entry<'a> {
+    pub(crate) manager: &'a Manager,
+    pub(crate) set: &'a FieldSet,
+    pub(crate) api_version: &'a str,
+    pub(crate) time: Option<&'a str>,
+}
+
+impl Entry<'_> {
+    fn value(&self) -> Value {
+        let mut entry = Map::new();
+        let mut put = |key: &str, value: Value| entry.insert(key.to_string(), value);
+        put("apiVersion", self.api_version.into());
+        put("fieldsType", "FieldsV1".into());
+        put("fieldsV1", self.set.to_v1());
+        if !self.manager.name.is_empty() {
+            put("manager", self.manager.name.as_str().into());
+        }
+        put("operation", self.manager.operation.name().into());
+        if !self.manager.subresource.is_empty() {
+            put("subresource", self.manager.subresource.as_str().into());
+        }
+        if let Some(time) = self.time {
+            put("time", time.into());
+        }
+        Value::Object(entry)
+    }
+}
+
+/// Writes entries into an object, in upstream's order.
+pub(crate) fn write_entries(mut entries: Vec<Entry<'_>>, object: &mut Value) {
+    entries.sort_by_key(|entry| {
+        let Entry { manager, api_version, time, .. } = *entry;
+        (manager.operation, time.unwrap_or_default(), &manager.name, api_version, &manager.subresource)
+    });
+    let Some(metadata) = meta::of(object) else { return };
+    metadata.shift_remove("managedFields");
+    if !entries.is_empty() {
+        let entries = entries.iter().map(Entry::value).collect();
+        metadata.insert("managedFields".into(), Value::Array(entries));
+    }
+}
+
 /// All managers of an object, and when each last changed something. Times outlive the managers they belong to, as a
 /// manager may lose its fields and own some again within one write.
 #[derive(Clone, Debug, Default)]
@@ -134,37 +178,15 @@ impl Managed {
 
     /// Writes the entries into an object, in upstream's order.
     pub(crate) fn write(&self, object: &mut Value) {
-        let mut entries: Vec<_> = self.fields.iter().collect();
-        entries.sort_by_key(|(manager, owned)| {
-            let time = self.times.get(*manager).cloned().unwrap_or_default();
-            (manager.operation, time, &manager.name, &owned.api_version, &manager.subresource)
-        });
-        let entries: Vec<Value> =
-            entries.into_iter().map(|(manager, owned)| self.entry(manager, owned)).collect();
-        let Some(metadata) = meta::of(object) else { return };
-        metadata.shift_remove("managedFields");
-        if !entries.is_empty() {
-            metadata.insert("managedFields".into(), Value::Array(entries));
-        }
+        write_entries(
+            self.fields.iter().map(|(manager, owned)| self.entry(manager, owned)).collect(),
+            object,
+        );
     }
 
-    fn entry(&self, manager: &Manager, owned: &Owned) -> Value {
-        let mut entry = Map::new();
-        let mut put = |key: &str, value: Value| entry.insert(key.to_string(), value);
-        put("apiVersion", owned.api_version.as_str().into());
-        put("fieldsType", "FieldsV1".into());
-        put("fieldsV1", owned.set.to_v1());
-        if !manager.name.is_empty() {
-            put("manager", manager.name.as_str().into());
-        }
-        put("operation", manager.operation.name().into());
-        if !manager.subresource.is_empty() {
-            put("subresource", manager.subresource.as_str().into());
-        }
-        if let Some(time) = self.times.get(manager) {
-            put("time", time.as_str().into());
-        }
-        Value::Object(entry)
+    pub(crate) fn entry<'a>(&'a self, manager: &'a Manager, owned: &'a Owned) -> Entry<'a> {
+        let time = self.times.get(manager).map(String::as_str);
+        Entry { manager, set: &owned.set, api_version: &owned.api_version, time }
     }
 
     /// Every field that someone owns.

@@ -1,6 +1,8 @@
 //! Field ownership: adapts requests to `capstan-apiserver-merge`, and its results to responses.
 
-use capstan_apiserver_merge::{ApplyError, PatchError, Write, keep_unchanged_times, track_update};
+use capstan_apiserver_merge::{
+    ApplyError, PatchError, Write, keep_unchanged_times, track_scale, track_update,
+};
 use serde_json::Value;
 
 use crate::{
@@ -40,6 +42,16 @@ fn with_write<T>(call: &Call, options: &WriteOptions, run: impl FnOnce(&Write<'_
 /// Notes in the managed fields of `new` what a plain write changes.
 pub(crate) fn track(call: &Call, old: Option<&Value>, new: &mut Value, options: &WriteOptions) {
     with_write(call, options, |write| track_update(old, new, write));
+    if let Some(old) = old {
+        as_scale(call, old, new);
+    }
+}
+
+/// Notes in the managed fields of `new` that a write was one of the scale, if it was.
+fn as_scale(call: &Call, old: &Value, new: &mut Value) {
+    if let (Side::Scale, Some(scale)) = (call.side, &call.version.scale) {
+        track_scale(old, new, &scale.spec_replicas, &call.api_version());
+    }
 }
 
 /// The object after a server-side apply.
@@ -53,7 +65,12 @@ pub(crate) fn apply(
     let applied =
         with_write(call, options, |write| capstan_apiserver_merge::apply(current, applied, write, force));
     match applied {
-        Ok(applied) => Ok(applied.object),
+        Ok(mut applied) => {
+            if let Some(current) = current {
+                as_scale(call, current, &mut applied.object);
+            }
+            Ok(applied.object)
+        }
         Err(ApplyError::Conflicts(mut conflicts)) => {
             // Whoever applies a scale is told of it in the words of a scale.
             for conflict in conflicts.0.iter_mut().filter(|_| matches!(call.side, Side::Scale)) {

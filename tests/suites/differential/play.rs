@@ -124,7 +124,6 @@ impl Planes {
         if sequence.iter().any(scales) {
             left_alone.extend(["managedFields", "causes", "message"]);
         }
-        let mut is_scaled = false;
         for request in sequence {
             let [real, embedded] = [(&self.real, &versions[0]), (&self.embedded, &versions[1])]
                 .map(|(plane, version)| send(plane, request, &name, version));
@@ -137,11 +136,6 @@ impl Planes {
             if kind.is_only_stored() && real.code == 422 {
                 break;
             }
-            // The real plane loses an owner of the replicas at the write after that of the scale.
-            if is_scaled && request.media == APPLY && (real.code, embedded.code) == (200, 409) {
-                break;
-            }
-            is_scaled |= scales(request);
             found =
                 same::difference(&real, &embedded, &left_alone).map(|what| format!("  at {request}\n{what}"));
             // When those are done who look after what belongs to a deleted object, is chance.
