@@ -35,8 +35,7 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
         let runs = matches!(guard, Guard::NotDone);
         let undo = match &step.action {
             Action::Command(Command { undo: Some(undo), .. }) if runs => {
-                let owed = self.journal.keep_secrets(undo, &plan.plan().secrets()).await?;
-                Some((owed, step.timeout_seconds))
+                Some((undo.clone(), step.timeout_seconds))
             }
             _ => None,
         };
@@ -183,7 +182,7 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
             Action::Gate(_) => Ok(()),
             Action::Command(command) => return Ok(self.command(plan, step, command, redactor).await),
             Action::Check(check) => {
-                let answer = ask(&self.machine, &check.target, timeout(step), self.clock.now()).await;
+                let answer = ask(&self.machine, &check.target, timeout(step)).await;
                 return Ok(Some(match answer {
                     Ok(answer) => answer.outcome(redactor),
                     Err(error) => failed(&error, ""),

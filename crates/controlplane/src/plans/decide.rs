@@ -133,8 +133,9 @@ pub(crate) fn decide(
         }
         Verdict::Write { revision, attempt } => (revision, attempt),
     };
-    let needed = Capabilities::needed_by(&rendered.steps, &rendered.probes, rendered.agent.as_ref());
-    if let Err(unsupported) = supports(own, &needed) {
+    if let Err(unsupported) =
+        supports(own, &Capabilities::needed_by(&rendered.steps, rendered.agent.as_ref()))
+    {
         return Decision::Tell(match unsupported {
             Unsupported::Unknown(wait) => Outcome::Waiting(wait),
             Unsupported::Lacking(wait) => Outcome::Unsupported(wait),
