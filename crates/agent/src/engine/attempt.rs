@@ -182,7 +182,7 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
             Action::Gate(_) => Ok(()),
             Action::Command(command) => return Ok(self.command(plan, step, command, redactor).await),
             Action::Check(check) => {
-                let answer = ask(&self.machine, &check.target, timeout(step)).await;
+                let answer = ask(&self.machine, &check.target, timeout(step), self.clock.now()).await;
                 return Ok(Some(match answer {
                     Ok(answer) => answer.outcome(redactor),
                     Err(error) => failed(&error, ""),

@@ -18,6 +18,7 @@ mod unit;
 mod upgrade;
 
 pub use reset::{Leftover, Reset};
+pub(crate) use unit::systemctl;
 pub use upgrade::Restart;
 pub(crate) use upgrade::understood;
 

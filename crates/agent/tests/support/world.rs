@@ -6,7 +6,8 @@ use capstan_agent::machine::{
     Captured, CommandKey, Exit, Found, Invocation, MachineError, Metadata, Ran, Resumed,
 };
 use capstan_agent::store::Store;
-use capstan_plan::{Artifact, Digest, Facts, HttpUrl, MachinePath};
+use capstan_plan::{Artifact, Digest, Facts, HttpUrl, HttpsTarget, MachinePath, TcpAddress};
+use jiff::Timestamp;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -33,6 +34,8 @@ pub(crate) struct State {
     pub(crate) commands: Vec<(CommandKey, Vec<String>, Option<Ran>)>,
     /// Whether the machine cannot say which commands run.
     pub(crate) blind: bool,
+    /// Ports that accept connections.
+    pub(crate) open_ports: BTreeSet<u16>,
     /// Whether there is no room on the disk.
     pub(crate) full: bool,
     /// Programs whose self-check fails.
@@ -179,7 +182,7 @@ impl State {
     }
 
     /// What the commands of the suites do. `flaky n` fails n times; `touch path`; `rm path`; `echo text`; `false`;
-    /// `reboot n` ends everything, and `rebooted n` asks whether the machine was booted more often than that; everything
+    /// `complain text` fails; `reboot n` ends everything, and `rebooted n` asks whether the machine was booted more often than that; everything
     /// else succeeds.
     fn execute(&mut self, words: &[String]) -> Ran {
         let line = words.join(" ");
@@ -199,6 +202,7 @@ impl State {
             "reboot" => (self.boots, self.dead) = (self.boots + 1, true),
             "rebooted" if self.boots <= argument.parse().unwrap() => code = 1,
             "echo" => stdout = words[1..].join(" "),
+            "complain" => (code, stdout) = (1, words[1..].join(" ")),
             "false" => code = 1,
             _ => {}
         }
@@ -294,6 +298,11 @@ impl State {
                     }
                 }
                 _ => (5, String::new()),
+            },
+            ["is-active", name] => match self.units.get(name) {
+                Some(unit) if unit.active => (0, "active\n".to_owned()),
+                Some(_) => (3, "inactive\n".to_owned()),
+                None => (4, String::new()),
             },
             ["status", .., name] => {
                 let known = self.units.contains_key(name);
@@ -516,6 +525,24 @@ impl Machine for World {
 
     async fn get(&self, _: &HttpUrl, _: Duration) -> Result<u16, MachineError> {
         self.atomic(|_| Ok(200)).map_err(|error| MachineError::io("ask", error))
+    }
+
+    async fn get_https(&self, target: &HttpsTarget, _: Duration) -> Result<u16, MachineError> {
+        let refuses = target.url.path() == "/refuses";
+        self.atomic(|_| Ok(if refuses { 403 } else { 204 })).map_err(|error| MachineError::io("ask", error))
+    }
+
+    async fn connect(&self, address: &TcpAddress, _: Duration) -> Result<(), MachineError> {
+        let connect = |state: &mut State| match state.open_ports.contains(&address.port()) {
+            true => Ok(()),
+            false => Err(io::ErrorKind::ConnectionRefused.into()),
+        };
+        self.atomic(connect).map_err(|error| MachineError::io(format!("connect to {address}"), error))
+    }
+
+    async fn modified(&self, path: &MachinePath) -> Result<Option<Timestamp>, MachineError> {
+        let look = |state: &mut State| Ok(state.nodes.contains_key(path).then(super::start));
+        self.atomic(look).map_err(io_error("look at", path))
     }
 
     async fn facts(&self) -> Facts {

@@ -30,6 +30,8 @@ pub const ATTEMPTS: u32 = 1000;
 pub const DELAY_SECONDS: u32 = 60 * 60;
 /// Consecutive results that a probe may require.
 pub const THRESHOLD: u32 = 100;
+/// Largest age of a file that a probe may allow, in seconds: ten years.
+pub const AGE_SECONDS: u32 = 10 * 366 * 24 * 60 * 60;
 
 /// Bytes of an artifact, as downloaded.
 pub const ARTIFACT_BYTES: u64 = 8 * 1024 * 1024 * 1024;
