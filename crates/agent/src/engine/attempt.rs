@@ -35,7 +35,8 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
         let runs = matches!(guard, Guard::NotDone);
         let undo = match &step.action {
             Action::Command(Command { undo: Some(undo), .. }) if runs => {
-                Some((undo.clone(), step.timeout_seconds))
+                let owed = self.journal.keep_secrets(undo, &plan.plan().secrets()).await?;
+                Some((owed, step.timeout_seconds))
             }
             _ => None,
         };

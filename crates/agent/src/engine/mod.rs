@@ -250,7 +250,10 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
             epoch: plan.plan().epoch,
         };
         self.findings.keep(plan.plan());
-        Ok(self.journal.append(entry).await?)
+        self.journal.append(entry).await?;
+        // Not before: an agent that was put back must be able to read the journal, and only one that is there to stay accepts a
+        // plan.
+        Ok(self.journal.hide_secrets().await?)
     }
 
     async fn pass(&mut self, plan: &VerifiedPlan, step: usize) -> Result<(), EngineError> {

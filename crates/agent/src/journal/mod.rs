@@ -11,9 +11,10 @@ pub use entry::{Class, Entry, Failure, Outcome};
 pub use history::{Attempt, Current, End, History, OnceRun, OpenAttempt, Start, Tries};
 pub use lines::{Decoded, UnreadableJournal, decode, encode};
 
-use capstan_plan::Digest;
+use capstan_plan::{Digest, EnvVar, Undo};
 use std::io;
 
+use crate::owed::{OwedUndo, OwedVariable};
 use crate::store::Store;
 
 /// A larger journal is replaced by the summary of its lines.
@@ -124,6 +125,55 @@ impl<S: Store> Journal<S> {
         })
         .await?;
         Ok(digest)
+    }
+
+    /// Keeps the secret values of an undo, and returns the undo without them.
+    pub(crate) async fn keep_secrets(
+        &mut self,
+        undo: &Undo,
+        secrets: &[&[u8]],
+    ) -> Result<OwedUndo, JournalError> {
+        let (owed, hidden) = OwedUndo::hide(undo, secrets);
+        for value in hidden {
+            self.keep(&value).await?;
+        }
+        Ok(owed)
+    }
+
+    /// An undo with the values of all its variables.
+    pub(crate) async fn undo(&mut self, owed: &OwedUndo) -> io::Result<Undo> {
+        let mut env = Vec::new();
+        for variable in &owed.env {
+            env.push(match variable {
+                OwedVariable::Plain(variable) => variable.clone(),
+                OwedVariable::Kept(variable) => {
+                    let value = String::from_utf8(self.kept(variable.kept).await?);
+                    EnvVar::secret(&variable.name, value.map_err(io::Error::other)?)
+                }
+            });
+        }
+        Ok(Undo { argv: owed.argv.clone(), env })
+    }
+
+    /// Removes secret values from a journal of the first release. Earlier lines are replaced by their summary.
+    pub(crate) async fn hide_secrets(&mut self) -> Result<(), JournalError> {
+        let shown: Vec<OwedUndo> =
+            self.history.ledger.undos().filter(|undo| undo.shows_secrets()).cloned().collect();
+        if shown.is_empty() {
+            return Ok(());
+        }
+        let mut hidden = Vec::new();
+        for owed in shown {
+            let undo = self.undo(&owed).await.map_err(JournalError::store("read"))?;
+            hidden.push((owed, self.keep_secrets(&undo, &[]).await?));
+        }
+        let mut history = self.history.clone();
+        history.ledger.replace_undos(|undo| {
+            hidden.iter().find(|(shown, _)| shown == undo).map_or(undo, |(_, hidden)| hidden).clone()
+        });
+        self.start_anew(encode(0, &Entry::Snapshot(Box::new(history.clone()))), 1).await?;
+        self.history = history;
+        Ok(())
     }
 
     /// Content that was kept.

@@ -28,6 +28,8 @@ pub(crate) struct State {
     pub(crate) boots: usize,
     /// How often each command was started.
     pub(crate) started: BTreeMap<String, usize>,
+    /// The variables that each command was last started with.
+    pub(crate) variables: BTreeMap<String, Vec<(String, String)>>,
     /// Whether commands with a key outlive the agent.
     pub(crate) supervises: bool,
     /// Commands that outlive the agent, with their words, and their result if they have ended.
@@ -456,7 +458,12 @@ impl Machine for World {
 
     async fn run(&self, invocation: Invocation<'_>) -> Result<Ran, MachineError> {
         let words = invocation.argv.words();
-        let start = |state: &mut State| *state.started.entry(words.join(" ")).or_default() += 1;
+        let env = invocation.env.iter();
+        let env: Vec<_> = env.map(|v| (v.name.clone(), v.value.expose().to_owned())).collect();
+        let start = |state: &mut State| {
+            state.variables.insert(words.join(" "), env.clone());
+            *state.started.entry(words.join(" ")).or_default() += 1;
+        };
         let whole = |state: &mut State| {
             // A program with a path must be there; the others are the system's.
             if words[0].starts_with('/')
