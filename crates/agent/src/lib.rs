@@ -33,6 +33,7 @@ pub mod journal;
 pub mod ledger;
 pub mod machine;
 pub mod obey;
+mod outputs;
 pub mod owed;
 pub mod pace;
 pub mod probes;

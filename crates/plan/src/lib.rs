@@ -40,7 +40,7 @@ pub use identity::{Epoch, MachineIdentity, NumberError, PlanId, Revision};
 pub use path::{MachinePath, Mode, ModeError, PathError};
 pub use report::{
     Drift, Excerpt, Facts, HostileReport, Ledger, LedgerBefore, LedgerItem, LedgerKind, Phase, ProbeResult,
-    Progress, RejectedProgram, Report, ReportedProgram, Standing, StepOutput, StepProgress,
+    Progress, RejectedProgram, Report, ReportedProgram, Standing, StepOutput, StepProgress, StepTail,
 };
 pub use schema::{
     Action, AgentProgram, ApiVersion, Argv, ArgvError, Artifact, Check, ClientFiles, Command, Directory,

@@ -3,10 +3,12 @@
 //! It consists of append-only lines. Their summary is the [`History`]; nothing else about a plan is stored, so the
 //! agent has the same state before and after a crash.
 
+mod archive;
 mod entry;
 mod history;
 mod lines;
 
+pub use archive::{archived, joined};
 pub use entry::{Class, Entry, Failure, Outcome};
 pub use history::{Attempt, Current, End, History, OnceRun, OpenAttempt, Start, Tries};
 pub use lines::{Decoded, UnreadableJournal, decode, encode};
@@ -98,13 +100,32 @@ impl<S: Store> Journal<S> {
         if self.size < LARGE {
             return Ok(());
         }
-        let line = encode(0, &Entry::Snapshot(Box::new(self.history.clone())));
-        self.start_anew(line, 1).await
+        self.summarize(self.history.clone()).await
+    }
+
+    /// Replaces the journal by this summary. The attempts in it, with their output, are archived.
+    async fn summarize(&mut self, history: History) -> Result<(), JournalError> {
+        // Nothing depends on it: without room, the archive stays as it is.
+        let _ = self.archive().await;
+        self.start_anew(encode(0, &Entry::Snapshot(Box::new(history.clone()))), 1).await?;
+        self.history = history;
+        Ok(())
+    }
+
+    async fn archive(&mut self) -> io::Result<()> {
+        let journal = decode(&self.store.load().await?).map_err(io::Error::other)?.entries;
+        let known = self.store.archive().await?.unwrap_or_default();
+        let archive = archive::attempts(joined(archived(&known), journal));
+        self.store.put_archive(&archive::pack(&archive)?).await
     }
 
     /// Removes everything after a reset.
     pub(crate) async fn forget(&mut self) -> Result<(), JournalError> {
         self.forget_plan().await?;
+        self.write(async |store| {
+            store.forget_archive().await.map_err(JournalError::store("forget the archive of"))
+        })
+        .await?;
         self.start_anew(Vec::new(), 0).await?;
         self.history = History::default();
         self.drop_surplus().await
@@ -171,9 +192,7 @@ impl<S: Store> Journal<S> {
         history.ledger.replace_undos(|undo| {
             hidden.iter().find(|(shown, _)| shown == undo).map_or(undo, |(_, hidden)| hidden).clone()
         });
-        self.start_anew(encode(0, &Entry::Snapshot(Box::new(history.clone()))), 1).await?;
-        self.history = history;
-        Ok(())
+        self.summarize(history).await
     }
 
     /// Content that was kept.

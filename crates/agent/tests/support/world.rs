@@ -19,6 +19,8 @@ pub(crate) struct State {
     pub(crate) nodes: BTreeMap<MachinePath, Node>,
     pub(crate) journal: Vec<u8>,
     pub(crate) kept: BTreeMap<Digest, Vec<u8>>,
+    /// Earlier attempts.
+    pub(crate) archive: Option<Vec<u8>>,
     /// The accepted plan.
     pub(crate) plan: Option<Vec<u8>>,
     /// What was fetched.
@@ -606,6 +608,25 @@ impl Store for World {
     async fn forget_plan(&mut self) -> io::Result<()> {
         self.atomic(|state| {
             state.plan = None;
+            Ok(())
+        })
+    }
+
+    async fn archive(&mut self) -> io::Result<Option<Vec<u8>>> {
+        self.atomic(|state| Ok(state.archive.clone()))
+    }
+
+    async fn put_archive(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.atomic(|state| {
+            state.has_room()?;
+            state.archive = Some(bytes.to_vec());
+            Ok(())
+        })
+    }
+
+    async fn forget_archive(&mut self) -> io::Result<()> {
+        self.atomic(|state| {
+            state.archive = None;
             Ok(())
         })
     }
