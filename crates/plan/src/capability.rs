@@ -10,7 +10,7 @@ use std::fmt;
 
 use crate::{Action, AgentProgram, OnDrift, Probe, Step};
 
-/// A part of the format of plans that the first release did not have.
+/// A part of the format of plans, or of the documents beside them, that the first release did not have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Capability {
     /// `onDrift` of a step.
@@ -19,11 +19,13 @@ pub enum Capability {
     ReplaceAgent,
     /// Targets of checks and probes beyond commands and plain HTTP: TLS, TCP, files and units.
     Targets,
+    /// `cancel` of the open gates beside a plan. No plan needs it.
+    Cancel,
 }
 
 impl Capability {
     /// All of them: what this version may understand.
-    pub const ALL: [Self; 3] = [Self::OnDrift, Self::ReplaceAgent, Self::Targets];
+    pub const ALL: [Self; 4] = [Self::OnDrift, Self::ReplaceAgent, Self::Targets, Self::Cancel];
 
     /// Its name in reports. It never changes.
     pub const fn name(self) -> &'static str {
@@ -31,6 +33,7 @@ impl Capability {
             Self::OnDrift => "onDrift",
             Self::ReplaceAgent => "replaceAgent",
             Self::Targets => "targets",
+            Self::Cancel => "cancel",
         }
     }
 }

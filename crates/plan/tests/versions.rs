@@ -9,7 +9,7 @@ mod common;
 
 use capstan_plan::{
     Action, AgentProgram, Capabilities, Capability, Check, ClientFiles, Digest, FileTarget, HttpsTarget,
-    HttpsUrl, MachinePlan, OnDrift, Probe, SealedPlan, Step, Target,
+    HttpsUrl, MachinePlan, OnDrift, OpenGates, Probe, SealedPlan, Step, Target,
 };
 use common::{name, path, plan, source};
 
@@ -39,6 +39,7 @@ fn using(capability: Capability) -> MachinePlan {
             plan.agent = Some(AgentProgram { sha256: Digest::of(b"agent"), size: 5, sources });
         }
         Capability::Targets => plan.probes.extend(targets()),
+        Capability::Cancel => panic!("it is no part of a plan"),
     }
     plan
 }
@@ -60,7 +61,7 @@ fn a_plan_that_needs_no_capability_is_read_by_the_first_release() {
 
 #[test]
 fn the_first_release_refuses_what_needs_a_capability() {
-    for capability in Capability::ALL {
+    for capability in Capability::ALL.into_iter().filter(|capability| *capability != Capability::Cancel) {
         let plan = using(capability);
         let needed = needed_by(&plan);
         assert_eq!(needed, [capability].into_iter().collect(), "{capability}");
@@ -80,8 +81,8 @@ fn a_plan_of_the_first_release_is_read_by_this_version() {
 
 #[test]
 fn names_of_capabilities_stay() {
-    assert_eq!(Capability::ALL.map(Capability::name), ["onDrift", "replaceAgent", "targets"]);
-    assert_eq!(Capabilities::all().to_string(), "onDrift, replaceAgent, targets");
+    assert_eq!(Capability::ALL.map(Capability::name), ["onDrift", "replaceAgent", "targets", "cancel"]);
+    assert_eq!(Capabilities::all().to_string(), "onDrift, replaceAgent, targets, cancel");
 }
 
 #[test]
@@ -96,4 +97,20 @@ fn each_target_needs_the_capability_in_a_probe_and_in_a_check() {
         plan.steps.push(Step::new(name("check"), Action::Check(Check { target: probe.target })));
         assert_eq!(needed_by(&plan), needed, "check {}", probe.name);
     }
+}
+
+/// The fields of the open gates that agents of the first release accept: they refuse any other.
+#[test]
+fn open_gates_have_another_field_only_if_a_plan_is_cancelled() {
+    let id = plan().seal().unwrap().id();
+    let fields = |gates: &OpenGates| {
+        let bytes = gates.seal(&common::key()).to_secret_data()["gates"].clone();
+        let document: serde_json::Value = serde_json::from_slice(&bytes).unwrap();
+        document.as_object().unwrap().keys().cloned().collect::<Vec<_>>()
+    };
+    let gates = OpenGates::new(id, [name("drained")]);
+    let first_release = ["apiVersion", "kind", "plan", "open"];
+    assert_eq!(fields(&gates).len(), first_release.len());
+    assert!(fields(&gates).iter().all(|field| first_release.contains(&field.as_str())));
+    assert_eq!(fields(&gates.cancelling(id.revision())).len(), first_release.len() + 1);
 }

@@ -118,6 +118,12 @@ pub trait Machine: Send + Sync {
         async { Ok(()) }
     }
 
+    /// Ends the program with this key as [`dismiss`](Self::dismiss) does, and returns its result if there is one. The result is
+    /// available until the program is dismissed. An error means that it may still run.
+    fn cancel(&self, key: &CommandKey) -> impl Future<Output = Result<Resumed, MachineError>> + Send {
+        async { self.dismiss(key).await.map(|()| Resumed::Nothing) }
+    }
+
     /// The status code of a GET request.
     fn get(&self, url: &HttpUrl, timeout: Duration)
     -> impl Future<Output = Result<u16, MachineError>> + Send;

@@ -207,6 +207,13 @@ impl Machine for Linux {
         }
     }
 
+    async fn cancel(&self, key: &CommandKey) -> Result<Resumed, MachineError> {
+        match &self.commands {
+            Some(commands) => commands.cancel(key).await,
+            None => Ok(Resumed::Nothing),
+        }
+    }
+
     async fn get(&self, url: &HttpUrl, timeout: Duration) -> Result<u16, MachineError> {
         http::get(url, timeout).await
     }

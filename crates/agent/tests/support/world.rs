@@ -487,6 +487,15 @@ impl Machine for World {
                 state.supervise(key, words, None);
             }
         };
+        if words[0] == "hang" {
+            // It runs until it is ended.
+            let hang = |state: &mut State| {
+                half(state);
+                Ok(())
+            };
+            self.atomic(hang).map_err(|error| MachineError::io("start it", error))?;
+            return std::future::pending().await;
+        }
         self.operate(whole, half).map_err(|error| MachineError::io("start it", error))
     }
 
@@ -530,6 +539,23 @@ impl Machine for World {
             Ok(())
         };
         self.atomic(dismiss).map_err(|error| MachineError::io("end a command", error))
+    }
+
+    async fn cancel(&self, key: &CommandKey) -> Result<Resumed, MachineError> {
+        let cancel = |state: &mut State| {
+            let Some(at) = state.commands.iter().position(|(known, ..)| known == key) else {
+                return Ok(Resumed::Nothing);
+            };
+            if state.commands[at].2.is_none() {
+                let words = state.commands[at].1.join(" ");
+                let ran =
+                    Ran { exit: Exit::Signal(15), stdout: "last words".into(), stderr: Captured::default() };
+                state.commands[at].2 = Some(ran);
+                state.ended.push(words);
+            }
+            Ok(state.commands[at].2.clone().map_or(Resumed::Nothing, Resumed::Ended))
+        };
+        self.atomic(cancel).map_err(|error| MachineError::io("end a command", error))
     }
 
     async fn get(&self, _: &HttpUrl, _: Duration) -> Result<u16, MachineError> {
