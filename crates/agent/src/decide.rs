@@ -117,6 +117,11 @@ pub enum Decision {
         /// The cause.
         reason: String,
     },
+    /// Record in the journal that the plan is cancelled, after an attempt that is open has ended.
+    Cancel {
+        /// Index of the step that is open or would be next, from 0.
+        step: usize,
+    },
     /// Record in the journal that all steps are done.
     Finish,
     /// Nothing: the plan has ended.
@@ -144,6 +149,9 @@ pub fn decide(
         return Decision::Refuse(refusal);
     }
     let Some(current) = current else { return Decision::Accept };
+    if let Some(step) = cancelled_at(plan, gates, history, current) {
+        return Decision::Cancel { step };
+    }
     let surplus = |stage| {
         let holding = history.ledger.surplus(plan.plan(), &current.stays, stage)?;
         Some(Decision::GiveBack(holding.path.clone()))
@@ -156,6 +164,22 @@ pub fn decide(
         .or_else(|| steps.find_map(|step| about(step, plan, gates, history, sights, current, now)))
         .or_else(|| surplus(Stage::AfterSteps))
         .unwrap_or(Decision::Finish)
+}
+
+/// The step at which a plan is cancelled: the one that is open, or else the first that is not done. None if it is not cancelled, or
+/// everything is done.
+fn cancelled_at(
+    plan: &VerifiedPlan,
+    gates: &OpenGates,
+    history: &History,
+    current: &Current,
+) -> Option<usize> {
+    let open = history.open_attempt();
+    let is_open = |step: &Step| open.is_some_and(|attempt| attempt.is_at(&step.name));
+    let steps = || plan.plan().steps.iter();
+    let step =
+        steps().position(is_open).or_else(|| steps().position(|step| !current.done.contains(&step.name)));
+    step.filter(|_| gates.cancels(plan.id()))
 }
 
 /// Whether the plan is for this machine and not older than what the agent has accepted.

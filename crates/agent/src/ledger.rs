@@ -3,12 +3,13 @@
 //! Data only. The journal fills it, the engine uses it.
 
 use capstan_plan::{
-    Action, Artifact, Digest, MachinePath, MachinePlan, Step, StepName, Stop, Undo, Unit, UnitName, Unpack,
+    Action, Artifact, Digest, MachinePath, MachinePlan, Step, StepName, Stop, Unit, UnitName, Unpack,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::machine::Metadata;
+use crate::owed::OwedUndo;
 
 /// Everything that a reset must undo, in the order in which it was done.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,7 +29,7 @@ pub enum Item {
         /// The step that ran it.
         step: StepName,
         /// How to undo it.
-        undo: Undo,
+        undo: OwedUndo,
         /// The timeout of the undo.
         timeout_seconds: u32,
     },
@@ -223,13 +224,31 @@ impl Ledger {
         self.holdings().find(|holding| holding.path == *path)
     }
 
-    /// Digests of the content that must be kept in the store.
+    /// The commands that were run, with what undoes them.
+    pub fn undos(&self) -> impl Iterator<Item = &OwedUndo> {
+        self.items.iter().filter_map(|item| match item {
+            Item::Command { undo, .. } => Some(undo),
+            Item::Path(_) => None,
+        })
+    }
+
+    /// Replaces what undoes commands.
+    pub(crate) fn replace_undos(&mut self, mut replace: impl FnMut(&OwedUndo) -> OwedUndo) {
+        for item in &mut self.items {
+            if let Item::Command { undo, .. } = item {
+                *undo = replace(undo);
+            }
+        }
+    }
+
+    /// Digests of the content that must be kept in the store: of files, and of secret variables.
     pub fn kept(&self) -> BTreeSet<Digest> {
         self.holdings()
             .filter_map(|holding| match holding.before {
                 Before::File { content, .. } => Some(content),
                 Before::Nothing | Before::Directory { .. } => None,
             })
+            .chain(self.undos().flat_map(OwedUndo::kept))
             .collect()
     }
 
@@ -286,13 +305,13 @@ impl Ledger {
     }
 
     /// Removes a command that was undone.
-    pub(crate) fn undone(&mut self, step: &StepName, undo: &Undo) {
+    pub(crate) fn undone(&mut self, step: &StepName, undo: &OwedUndo) {
         self.items
             .retain(|item| !matches!(item, Item::Command { step: s, undo: u, .. } if s == step && u == undo));
     }
 
     /// Records a command before it runs. The same undo of the same step is recorded once.
-    pub(crate) fn owe(&mut self, step: StepName, undo: Undo, timeout_seconds: u32) {
+    pub(crate) fn owe(&mut self, step: StepName, undo: OwedUndo, timeout_seconds: u32) {
         let known =
             |item: &Item| matches!(item, Item::Command { step: s, undo: u, .. } if *s == step && *u == undo);
         if !self.items.iter().any(known) {

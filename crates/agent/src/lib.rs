@@ -7,6 +7,7 @@
 //! | [`store`] | durable storage of the journal: a trait, and a folder |
 //! | [`journal`] | every action, recorded before and after; its summary is the [`History`](journal::History) |
 //! | [`ledger`] | what was changed on the machine, and the previous state |
+//! | [`owed`] | the undo of a command without its secrets |
 //! | [`decide`] | the next action: a pure function of plan, history and time |
 //! | [`running`] | what to do about a command that an earlier process has started: pure |
 //! | [`drift`] | what was found changed on the machine, and limits of its repair: pure |
@@ -32,6 +33,8 @@ pub mod journal;
 pub mod ledger;
 pub mod machine;
 pub mod obey;
+mod outputs;
+pub mod owed;
 pub mod pace;
 pub mod probes;
 pub mod real;

@@ -4,10 +4,12 @@
 //! newest of each counts, so a slow reader never has a backlog.
 
 use capstan_plan::{
-    Epoch, KeyId, MachineIdentity, OpenGates, Phase, Progress, PublicKey, Report, ReportedCapabilities,
-    ReportedProgram, SecretData, SignedGates, SignedPlan, Standing, Successions, TrustedKeys, VerifiedPlan,
+    Epoch, KeyId, MachineIdentity, OpenGates, Phase, PlanId, Progress, PublicKey, Report,
+    ReportedCapabilities, ReportedProgram, SecretData, SignedGates, SignedPlan, Standing, Successions,
+    TrustedKeys, VerifiedPlan,
 };
 use jiff::Timestamp;
+use std::convert::Infallible;
 use std::time::Duration;
 use tokio::sync::watch;
 
@@ -140,7 +142,8 @@ pub async fn obey<M: Machine, S: Store, C: Clock>(
         let standing = match orders {
             Err(standing) => *standing,
             Ok(orders) => {
-                let progress = carry_out(engine, &orders, plans, &reports, &prober, &looking).await?;
+                let trust = (identity, key);
+                let progress = carry_out(engine, &orders, plans, trust, &reports, &prober, &looking).await?;
                 if is_current(engine, &orders.plan) {
                     accepted = Some(orders.clone());
                     names_program = is_from_plane.then(|| orders.plan.clone());
@@ -295,11 +298,14 @@ async fn carry_out<M: Machine, S: Store, C: Clock>(
     engine: &mut Engine<M, S, C>,
     orders: &Orders,
     plans: &mut Plans,
+    trust: (&Identity, PublicKey),
     reports: &Reports<'_>,
     prober: &Prober,
     looking: &impl Fn(&M, Moment),
 ) -> Result<Option<Progress>, EngineError> {
     let facts = engine.machine().facts().await;
+    let (cancel, cancelled) = watch::channel(None);
+    engine.heed(cancelled);
     loop {
         if let Some(step) = engine.next_step(&orders.plan, &orders.gates) {
             looking(engine.machine(), Moment::Trying(step + 1));
@@ -311,7 +317,11 @@ async fn carry_out<M: Machine, S: Store, C: Clock>(
             let report = report::report(standing, &history, prober.results(), facts.clone(), now);
             reports.send(Report { drift: drift.clone(), ..report });
         };
-        let advance = engine.advance(&orders.plan, &orders.gates, &mut on).await?;
+        let heard = hear_cancel(plans.clone(), &orders.plan, trust, engine.history().epoch, &cancel);
+        let advance = tokio::select! {
+            advance = engine.advance(&orders.plan, &orders.gates, &mut on) => advance?,
+            never = heard => match never {},
+        };
         looking(engine.machine(), Moment::Done);
         match advance {
             Advance::Rest(progress) | Advance::Gate(progress) => return Ok(Some(orders.complain(progress))),
@@ -338,6 +348,28 @@ async fn carry_out<M: Machine, S: Store, C: Clock>(
             }
         }
     }
+}
+
+/// Says that a plan is cancelled, when a later Secret says so. Until then the Secret is not used: another plan waits for the end of the
+/// step.
+async fn hear_cancel(
+    mut plans: Plans,
+    plan: &VerifiedPlan,
+    (identity, key): (&Identity, PublicKey),
+    epoch: Epoch,
+    cancel: &watch::Sender<Option<PlanId>>,
+) -> Infallible {
+    while plans.changed().await.is_ok() {
+        let data = plans.borrow().clone().unwrap_or_default();
+        // A plan that would be refused cancels nothing either.
+        if let Ok(orders) = Orders::read(&data, &identity.machine, key)
+            && orders.plan.plan().epoch >= epoch
+            && orders.gates.cancels(plan.id())
+        {
+            cancel.send_replace(Some(plan.id()));
+        }
+    }
+    std::future::pending().await
 }
 
 /// The receiver of reports, and what each of them says of the agent: the key that verifies plans, what the agent understands,

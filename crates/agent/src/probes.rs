@@ -3,53 +3,105 @@
 //! A verdict changes only after the number of consecutive results that the probe requires, and only a change is
 //! reported.
 
-use capstan_plan::{Probe, ProbeResult, Target, VerifiedPlan};
+use capstan_plan::{FileTarget, Probe, ProbeResult, Target, UnitName, VerifiedPlan};
 use futures::future::join_all;
 use jiff::Timestamp;
 use std::time::Duration;
 
 use crate::clock::Clock;
+use crate::engine::systemctl;
 use crate::journal::{Class, Outcome};
 use crate::machine::{Exit, Invocation, Machine, MachineError, Ran};
 use crate::redact::Redactor;
 use crate::report;
 
-/// The result of a probe.
-pub(crate) enum Answer {
-    Exec(Ran),
-    Http(u16),
+/// The result of a target.
+pub(crate) struct Answer {
+    /// Whether it succeeds, and what is wrong if it does not.
+    verdict: Result<(), String>,
+    /// The command, if the target is one.
+    ran: Option<Ran>,
 }
 
-/// Runs a probe once. An error means that there was no response.
+/// Tries a target once. An error means that there was no response.
 pub(crate) async fn ask<M: Machine>(
     machine: &M,
     target: &Target,
     timeout: Duration,
+    now: Timestamp,
 ) -> Result<Answer, MachineError> {
-    match target {
+    let verdict = match target {
         Target::Exec(argv) => {
-            machine.run(Invocation { argv, env: &[], timeout, key: None }).await.map(Answer::Exec)
+            let ran = machine.run(Invocation { argv, env: &[], timeout, key: None }).await?;
+            let verdict = match ran.exit {
+                Exit::Code(0) => Ok(()),
+                exit => Err(format!("the command {}", report::ending(exit))),
+            };
+            return Ok(Answer { verdict, ran: Some(ran) });
         }
-        Target::Http(url) => machine.get(url, timeout).await.map(Answer::Http),
+        Target::Http(url) => status(machine.get(url, timeout).await?),
+        Target::Https(target) => status(machine.get_https(target, timeout).await?),
+        Target::Tcp(address) => {
+            machine.connect(address, timeout).await?;
+            Ok(())
+        }
+        Target::File(target) => is_recent(target, machine.modified(&target.path).await?, now),
+        Target::Unit(name) => {
+            let argv = systemctl(&["is-active", "--", name.as_str()]);
+            is_active(name, &machine.run(Invocation { argv: &argv, env: &[], timeout, key: None }).await?)
+        }
+    };
+    Ok(Answer { verdict, ran: None })
+}
+
+fn status(status: u16) -> Result<(), String> {
+    match status {
+        200..=299 => Ok(()),
+        status => Err(format!("the answer was {status}")),
     }
 }
 
-impl Answer {
-    /// Whether the probe succeeds, and its result if it does not.
-    fn verdict(&self) -> Result<(), String> {
-        match self {
-            Self::Exec(ran) if ran.exit == Exit::Code(0) => Ok(()),
-            Self::Exec(ran) => Err(format!("the command {}", report::ending(ran.exit))),
-            Self::Http(200..=299) => Ok(()),
-            Self::Http(status) => Err(format!("the answer was {status}")),
+fn is_recent(target: &FileTarget, modified: Option<Timestamp>, now: Timestamp) -> Result<(), String> {
+    let FileTarget { path, max_age_seconds } = target;
+    let modified = modified.ok_or_else(|| format!("{path} does not exist"))?;
+    let age = now.as_second().saturating_sub(modified.as_second());
+    match max_age_seconds {
+        Some(most) if age > i64::from(*most) => {
+            Err(format!("{path} was last changed {age} seconds ago, and {most} is the most"))
         }
+        _ => Ok(()),
+    }
+}
+
+fn is_active(name: &UnitName, ran: &Ran) -> Result<(), String> {
+    let said = String::from_utf8_lossy(&ran.stdout.head);
+    match (ran.exit, said.lines().next().map(str::trim)) {
+        (Exit::Code(0), _) => Ok(()),
+        // systemctl prints one word, which is the state of the unit.
+        (Exit::Code(_), Some(state)) if is_word(state) => Err(format!("the unit {name} is {state}")),
+        (exit, _) => Err(format!("the state of unit {name} is unknown: systemctl {}", report::ending(exit))),
+    }
+}
+
+fn is_word(text: &str) -> bool {
+    (1..=32).contains(&text.len()) && text.bytes().all(|c| c.is_ascii_lowercase() || c == b'-')
+}
+
+impl Answer {
+    /// Whether the target succeeds, and for users why not: with the last line that a command has printed.
+    fn verdict(self, redactor: &Redactor) -> Result<(), String> {
+        let said = self.ran.and_then(|ran| report::last_words(&redactor.output(&ran)));
+        self.verdict.map_err(|why| match said {
+            Some(said) => format!("{}: {said}", redactor.text(&why)),
+            None => redactor.text(&why),
+        })
     }
 
     pub(crate) fn outcome(&self, redactor: &Redactor) -> Outcome {
-        match (self, self.verdict()) {
-            (Self::Exec(ran), _) => report::outcome(ran, redactor),
-            (Self::Http(_), Ok(())) => Outcome::success(),
-            (Self::Http(_), Err(message)) => Outcome::failure(Class::Transient, message),
+        match (&self.ran, &self.verdict) {
+            (Some(ran), _) => report::outcome(ran, redactor),
+            (None, Ok(())) => Outcome::success(),
+            (None, Err(message)) => Outcome::failure(Class::Transient, message.clone()),
         }
     }
 }
@@ -123,11 +175,10 @@ impl Prober {
         let due = self.watched.iter_mut().filter(|(_, health)| health.next <= elapsed);
         let asked = due.map(async |(probe, health)| {
             let timeout = Duration::from_secs(probe.timeout_seconds.into());
-            let answer = match ask(machine, &probe.target, timeout).await {
-                Ok(answer) => answer.verdict(),
-                Err(error) => Err(error.to_string()),
+            let answer = match ask(machine, &probe.target, timeout, clock.now()).await {
+                Ok(answer) => answer.verdict(&self.redactor),
+                Err(error) => Err(self.redactor.text(&error.to_string())),
             };
-            let answer = answer.map_err(|reason| self.redactor.text(&reason));
             health.observe(probe, answer, clock.now(), clock.elapsed())
         });
         join_all(asked).await.into_iter().any(|changed| changed)

@@ -2,7 +2,7 @@
 
 use capstan_plan::{
     Facts, Ledger, LedgerBefore, LedgerItem, LedgerKind, Phase, ProbeResult, Progress, Report,
-    ReportedCapabilities, Standing, StepName, StepOutput, StepProgress, VerifiedPlan, limits,
+    ReportedCapabilities, Standing, StepName, StepOutput, StepProgress, StepTail, VerifiedPlan, limits,
 };
 use jiff::Timestamp;
 
@@ -98,6 +98,7 @@ pub fn report(
     now: Timestamp,
 ) -> Report {
     Report {
+        outputs: outputs(&standing, history),
         standing,
         applied: history.applied,
         probes,
@@ -106,6 +107,15 @@ pub fn report(
         last_updated: Some(now),
         ..hello()
     }
+}
+
+/// What the steps of the plan have printed, except for the one whose output is reported in full.
+fn outputs(standing: &Standing, history: &History) -> Vec<StepTail> {
+    let Standing::Plan(progress) = standing else { return Vec::new() };
+    let shown = progress.step.as_ref().filter(|_| !progress.output.is_empty()).map(|step| &step.name);
+    let current = history.current.iter().filter(|current| current.plan == progress.plan);
+    let outputs = current.flat_map(|current| &current.outputs);
+    outputs.filter(|tail| Some(&tail.step) != shown).cloned().collect()
 }
 
 /// The ledger in a report: the newest items, which the last plan has added.

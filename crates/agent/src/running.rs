@@ -1,7 +1,7 @@
 //! What to do about a command that an earlier process of the agent has started: a pure function of its key, the plan
 //! and the journal.
 
-use capstan_plan::{Action, VerifiedPlan};
+use capstan_plan::{Action, OpenGates, VerifiedPlan};
 
 use crate::journal::History;
 use crate::ledger::After;
@@ -17,20 +17,25 @@ pub enum CommandFate {
     },
     /// Terminate it gracefully if it still runs, and remove its record.
     Dismiss,
+    /// The same, and record that its plan was cancelled.
+    Cancel,
     /// Nothing: the plan reaches it again.
     Leave,
 }
 
 /// What to do about a command before this plan, which is valid, is continued.
 ///
-/// A newer plan with the same step and the same inputs does not replace the command: an agent that was not restarted
+/// The command of a plan that is cancelled is ended. Apart from that, a newer plan with the same step and the same inputs does not replace it: an agent that was not restarted
 /// would have finished it, and the engine could not start it again if it must not run twice.
-pub fn fate(key: &CommandKey, plan: &VerifiedPlan, history: &History) -> CommandFate {
+pub fn fate(key: &CommandKey, plan: &VerifiedPlan, gates: &OpenGates, history: &History) -> CommandFate {
     match key {
-        CommandKey::Step { step, inputs, .. } => {
+        CommandKey::Step { plan: of, step, inputs, .. } => {
             if history.open_attempt().is_none_or(|attempt| attempt.key(*inputs) != *key) {
                 // Its result was written down.
                 return CommandFate::Dismiss;
+            }
+            if gates.cancels(*of) {
+                return CommandFate::Cancel;
             }
             let index = plan.plan().steps.iter().position(|other| {
                 let is_command = matches!(other.action, Action::Command(_));

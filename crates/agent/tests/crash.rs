@@ -6,7 +6,7 @@ mod support;
 
 use capstan_agent::journal::{History, OnceRun};
 use capstan_agent::{Advance, Clock as _, Engine, EngineError, Journal, Reset};
-use capstan_plan::{OpenGates, Phase, Progress, VerifiedPlan};
+use capstan_plan::{EnvVar, OpenGates, Phase, Progress, VerifiedPlan};
 use std::sync::LazyLock;
 use std::time::Duration;
 use support::world::{Death, Node, ROOT, State, World};
@@ -292,6 +292,61 @@ async fn killed_at_every_operation_of_a_reset_it_still_ends_clean() {
             let _ = undo(&world).await;
             world.revive(None);
             check_undo(&world, &case).await;
+        }
+    }
+}
+
+const SECRET: &str = "undo-s3cret-value";
+
+/// A plan whose undo needs a secret.
+fn secretive() -> &'static VerifiedPlan {
+    static PLAN: LazyLock<VerifiedPlan> = LazyLock::new(|| {
+        let join = run("join", "join").undo("leave").command(|command| {
+            let undo = command.undo.as_mut().unwrap();
+            undo.env = vec![EnvVar::new("MODE", "all"), EnvVar::secret("TOKEN", SECRET)];
+        });
+        steps(1, vec![file("motd", "/etc/motd", "managed"), join, run("ready", "ready")])
+    });
+    &PLAN
+}
+
+/// Carries the plan out, and takes it back. Whatever happens, the secret is not in the journal.
+async fn live_secretly(world: &World) -> Result<(), Died> {
+    let journal = Journal::open(world.clone()).await.map_err(|_| Died)?;
+    let mut engine = Engine::new(world.clone(), journal, TestClock::new());
+    let progress = apply(&mut engine, secretive(), &shut(secretive())).await;
+    let is_told = world.state().journal.windows(SECRET.len()).any(|part| part == SECRET.as_bytes());
+    assert!(!is_told, "the secret is in the journal");
+    // A reset that was interrupted refuses plans.
+    assert!(matches!(progress?.phase, Phase::Applied | Phase::Refused));
+    match engine.reset(None).await? {
+        Reset::Clean => Ok(()),
+        Reset::Left(_) if world.state().dead => Err(Died),
+        Reset::Left(left) => panic!("{left:?}"),
+    }
+}
+
+#[tokio::test]
+async fn killed_at_every_operation_secrets_of_an_undo_are_kept_until_it_is_done() {
+    let whole = supervised();
+    live_secretly(&whole).await.unwrap();
+    let operations = whole.state().operations;
+    assert!(operations > 30, "{operations}");
+    for death in Death::ALL {
+        for at in 1..=operations {
+            let case = format!("killed {death:?} operation {at}");
+            let world = supervised();
+            world.revive(Some((at, death)));
+            let died = live_secretly(&world).await;
+            world.revive(None);
+            if died.is_err() {
+                live_secretly(&world).await.unwrap();
+            }
+            let state = world.state();
+            let variables = [("MODE", "all"), ("TOKEN", SECRET)].map(|(a, b)| (a.to_owned(), b.to_owned()));
+            assert_eq!(state.variables["leave"], variables, "{case}");
+            assert!(state.kept.is_empty() && state.journal.is_empty(), "{case}");
+            assert_eq!(state.nodes, before().state().nodes, "{case}");
         }
     }
 }

@@ -59,6 +59,28 @@ fn next(plan: &VerifiedPlan, entries: Vec<Entry>) -> Decision {
     decide(plan, &shut(plan), &history(entries), &[], start())
 }
 
+#[test]
+fn a_cancelled_plan_begins_no_step_and_one_that_is_done_stays_so() {
+    let plan = steps(1, vec![run("a", "a"), file("b", "/b", "b"), gate("c")]);
+    let p = &plan;
+    let gates = OpenGates::none(plan.id()).cancelling(plan.id().revision());
+    let done = [began(p, 0), ended(p, 0, None)];
+    for (entries, expected) in [
+        (vec![], Decision::Accept),
+        (vec![accepted(p)], Decision::Cancel { step: 0 }),
+        (vec![accepted(p), began(p, 0)], Decision::Cancel { step: 0 }),
+        ([&[accepted(p)], &done[..]].concat(), Decision::Cancel { step: 1 }),
+        ([&[accepted(p)], &done[..], &[began(p, 2)]].concat(), Decision::Cancel { step: 2 }),
+        (vec![accepted(p), Entry::Finished { plan: p.id() }], Decision::Rest(End::Applied)),
+    ] {
+        assert_eq!(decide(p, &gates, &history(entries), &[], start()), expected);
+    }
+    let later = steps(2, vec![run("a", "a")]);
+    let gates = OpenGates::none(later.id()).cancelling(plan.id().revision());
+    let next = decide(&later, &gates, &history(vec![accepted(p), accepted(&later)]), &[], start());
+    assert_eq!(next, Decision::Try { step: 0 }, "only the earlier plan is cancelled");
+}
+
 const TRANSIENT: Option<(Class, bool)> = Some((Class::Transient, true));
 
 #[test]

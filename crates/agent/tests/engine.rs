@@ -4,9 +4,11 @@
 
 mod support;
 
+use capstan_agent::journal::{Entry, archived, decode, joined};
 use capstan_agent::{Engine, Journal, Reset};
 use capstan_plan::{Epoch, Phase, Progress, VerifiedPlan};
-use support::world::{Node, World};
+use std::collections::BTreeMap;
+use support::world::{Death, Node, World};
 use support::{
     TestClock, Verbs, check, file, folder, gate, open, path, plan, run, shut, steps, unit, verified,
 };
@@ -391,6 +393,60 @@ async fn a_file_in_the_way_of_a_folder_fails_for_good() {
     assert_eq!(apply(&mut engine, &steps(5, vec![folder("a", "/b")])).await.phase, Phase::Applied);
 }
 
+/// What the attempts at each step have printed, as far as it is kept.
+fn printed(world: &World) -> BTreeMap<String, Vec<String>> {
+    let state = world.state();
+    let journal = decode(&state.journal).unwrap().entries;
+    let mut printed: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for entry in joined(archived(state.archive.as_deref().unwrap_or_default()), journal) {
+        if let Entry::Ended { step, outcome, .. } = entry {
+            printed
+                .entry(step.to_string())
+                .or_default()
+                .extend(outcome.output.stdout.and_then(|text| text.head));
+        }
+    }
+    printed
+}
+
+/// An agent that is killed while it replaces the journal by its summary loses no attempt and has none twice.
+#[tokio::test]
+async fn killed_while_a_journal_is_written_anew_its_attempts_are_there_once() {
+    let text = "x".repeat(4000);
+    let plan = steps(1, (0..130).map(|i| run(&format!("s{i}"), &format!("echo {i}{text}"))).collect());
+    let large = World::default();
+    let mut first = engine(&large).await;
+    while large.state().journal.len() <= 512 * 1024 {
+        first.advance(&plan, &shut(&plan), &mut |_| ()).await.unwrap();
+    }
+    let journal = large.state().journal.clone();
+    let before = large.state().operations;
+    assert!(large.state().archive.is_none(), "it is about to be replaced");
+    first.advance(&plan, &shut(&plan), &mut |_| ()).await.unwrap();
+    let operations = large.state().operations - before;
+    assert!(large.state().archive.is_some() && operations > 4, "{operations}");
+    for death in [Death::Before, Death::After] {
+        // One more reads the journal.
+        for at in 1..=operations + 1 {
+            let world = World::default();
+            world.state().journal.clone_from(&journal);
+            world.revive(Some((at, death)));
+            if let Ok(journal) = Journal::open(world.clone()).await {
+                let mut engine = Engine::new(world.clone(), journal, TestClock::new());
+                // A dead machine looks like a step that fails.
+                let _ = engine.advance(&plan, &shut(&plan), &mut |_| ()).await;
+            }
+            world.revive(None);
+            engine(&world).await.advance(&plan, &shut(&plan), &mut |_| ()).await.unwrap();
+            let found = printed(&world);
+            for number in 0..100 {
+                let once = vec![format!("{number}{text}")];
+                assert_eq!(found[&format!("s{number}")], once, "killed {death:?} operation {at}");
+            }
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_large_journal_is_written_anew_and_says_the_same() {
     let world = World::default();
@@ -404,6 +460,12 @@ async fn a_large_journal_is_written_anew_and_says_the_same() {
     assert!(world.state().journal.len() < 900_000, "{}", world.state().journal.len());
     assert_eq!(apply(&mut again, &steps(3, commands())).await.phase, Phase::Applied);
     assert_eq!(world.started(&format!("echo 7{text}")), 2, "what ran once is still known");
+    // What each attempt has printed is archived, and goes with a reset.
+    assert_eq!(printed(&world)["s7"], [format!("7{text}"), format!("7{text}")]);
+    let archive = world.state().archive.as_ref().map(Vec::len).unwrap();
+    assert!(archive < 100_000, "{archive} bytes");
+    assert_eq!(again.reset(None).await.unwrap(), Reset::Clean);
+    assert_eq!(world.state().archive, None);
 }
 
 /// Does not run: it is enough that it compiles.

@@ -6,7 +6,7 @@
 
 mod support;
 
-use capstan_agent::journal::{Entry, History, JournalError, UnreadableJournal, decode};
+use capstan_agent::journal::{Entry, History, JournalError, UnreadableJournal, decode, encode};
 use capstan_agent::{Engine, Journal};
 use capstan_plan::{Digest, Phase};
 use proptest::collection::vec;
@@ -229,6 +229,58 @@ fn this_version_writes_what_the_first_release_reads() {
     // A reset is the end of a journal, and the first release has it.
     written.remove("/entry/resetBegan");
     assert_eq!(written.difference(&known).collect::<Vec<_>>(), Vec::<&String>::new());
+}
+
+/// The undo of a command, as agents of the first release have written it.
+const SHOWN: &str = r#""entry":{"began":{"step":"join","inputs":"INPUTS","once":false,"undo":[{"argv":["leave"],"env":[{"name":"TOKEN","value":"hunter22","secret":true}]},60],"at":"2026-11-15T12:00:00Z"}}"#;
+
+#[tokio::test]
+async fn secrets_in_a_journal_of_the_first_release_are_used_and_hidden_with_the_next_plan() {
+    let world = World::with(&[("/etc/motd", "welcome")]);
+    assert_eq!(carry_out(&world, 1, "first").await, Phase::Applied);
+    let shown = line(lines(&world), &SHOWN.replace("INPUTS", &Digest::of(b"").to_string()));
+    world.state().journal.extend(shown);
+    let is_shown = |world: &World| world.state().journal.windows(8).any(|part| part == b"hunter22");
+    let takes_back = async |world: &World| {
+        let journal = Journal::open(world.clone()).await.unwrap();
+        let reset = Engine::new(world.clone(), journal, TestClock::new()).reset(None).await.unwrap();
+        assert_eq!(reset, capstan_agent::Reset::Clean);
+        assert_eq!(world.state().variables["leave"], [("TOKEN".to_owned(), "hunter22".to_owned())]);
+        assert!(world.state().kept.is_empty());
+    };
+    let (written, kept, nodes) = {
+        let state = world.state();
+        (state.journal.clone(), state.kept.clone(), state.nodes.clone())
+    };
+    takes_back(&world).await;
+    {
+        let mut state = world.state();
+        (state.journal, state.kept, state.nodes) = (written, kept, nodes);
+        state.variables.clear();
+    }
+    // An agent that was put back would not understand it yet.
+    drop(Journal::open(world.clone()).await.unwrap());
+    assert!(is_shown(&world));
+    assert_eq!(carry_out(&world, 2, "second").await, Phase::Applied);
+    assert!(!is_shown(&world), "it is hidden");
+    takes_back(&world).await;
+}
+
+#[test]
+fn a_line_with_hidden_secrets_says_what_its_reader_must_know() {
+    let kept = Digest::of(b"hunter22");
+    let text = format!(
+        r#"{{"began":{{"step":"join","inputs":"{kept}","once":false,"undo":[{{"argv":["leave"],"env":[{{"name":"TOKEN","kept":"{kept}"}}]}},60],"at":"2026-11-15T12:00:00Z"}}}}"#
+    );
+    let entry: Entry = serde_json::from_str(&text).unwrap();
+    let line = encode(0, &entry);
+    assert!(std::str::from_utf8(&line).unwrap().contains(r#""needs":["keptVariables"]"#));
+    assert_eq!(decode(&line).unwrap().entries, [entry.clone()]);
+    let mut history = History::default();
+    history.record(entry);
+    assert_eq!(history.ledger.kept().into_iter().collect::<Vec<_>>(), [kept]);
+    let line = encode(0, &Entry::Snapshot(Box::new(history)));
+    assert!(std::str::from_utf8(&line).unwrap().contains(r#""needs":["keptVariables"]"#));
 }
 
 proptest! {

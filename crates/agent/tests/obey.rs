@@ -435,3 +435,23 @@ async fn an_agent_replaces_its_program_and_the_new_one_is_confirmed_by_the_manag
     agent.until("confirmed", on_trial(false)).await;
     assert_eq!(agent.world.content(program::places().state.as_str()), None);
 }
+
+#[tokio::test]
+async fn the_report_has_the_last_output_of_every_step() {
+    let mut agent = Agent::start().await;
+    let steps =
+        vec![run("a", "echo one"), run("quiet", "quiet"), run("b", "echo two"), run("c", "echo three")];
+    agent.plans.send_replace(Some(secret(&plan(1, steps))));
+    let applied = |report: &Report| progress(report).is_some_and(|p| p.phase == Phase::Applied);
+    let report = agent.until("applied", applied).await;
+    let shown = progress(&report).and_then(|progress| progress.step.clone()).unwrap();
+    assert_eq!(shown.name, name("c"));
+    let tails: Vec<_> =
+        report.outputs.iter().map(|tail| (tail.step.as_str(), tail.stdout.as_deref())).collect();
+    assert_eq!(tails, [("b", Some("two")), ("a", Some("one"))], "the newest first, without the one in full");
+    // Of another plan nothing is known.
+    agent.plans.send_replace(Some(secret(&plan(2, vec![run("d", "d"), gate("go")]))));
+    let report =
+        agent.until("at the gate", |report| progress(report).is_some_and(|p| p.phase == Phase::Waiting));
+    assert_eq!(report.await.outputs, []);
+}

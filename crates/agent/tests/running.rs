@@ -8,9 +8,9 @@ mod support;
 use capstan_agent::journal::{Entry, History, Outcome};
 use capstan_agent::ledger::{After, Before, Holding};
 use capstan_agent::machine::CommandKey;
-use capstan_agent::running::{CommandFate, fate};
+use capstan_agent::running::CommandFate;
 use capstan_agent::{Advance, Engine, Journal, Reset};
-use capstan_plan::{Action, Digest, Phase, VerifiedPlan};
+use capstan_plan::{Action, Digest, OpenGates, Phase, VerifiedPlan};
 use support::world::{Death, World};
 use support::{TestClock, Verbs, file, gate, name, run, shut, start, steps, unit};
 
@@ -33,6 +33,28 @@ fn history(entries: impl IntoIterator<Item = Entry>) -> History {
     let mut history = History::default();
     entries.into_iter().for_each(|entry| history.record(entry));
     history
+}
+
+/// The fate of a command while no plan is cancelled.
+fn fate(key: &CommandKey, plan: &VerifiedPlan, history: &History) -> CommandFate {
+    capstan_agent::running::fate(key, plan, &OpenGates::none(plan.id()), history)
+}
+
+#[test]
+fn the_command_of_a_cancelled_plan_is_ended() {
+    let (old, new) = (steps(1, vec![run("a", "a")]), steps(2, vec![run("a", "a")]));
+    let open = history([accepted(&old), began(&old, 0)]);
+    let cancelling = |plan: &VerifiedPlan, last: &VerifiedPlan| {
+        let gates = OpenGates::none(plan.id()).cancelling(last.id().revision());
+        capstan_agent::running::fate(&key(&old, 0, 1), plan, &gates, &open)
+    };
+    assert_eq!(cancelling(&old, &old), CommandFate::Cancel);
+    assert_eq!(cancelling(&new, &old), CommandFate::Cancel, "though the newer plan has it as well");
+    assert_eq!(cancelling(&new, &new), CommandFate::Cancel);
+    let newer = history([accepted(&new), began(&new, 0)]);
+    let gates = OpenGates::none(new.id()).cancelling(old.id().revision());
+    let fate = capstan_agent::running::fate(&key(&new, 0, 1), &new, &gates, &newer);
+    assert_eq!(fate, CommandFate::TakeOver { step: 0 }, "only the earlier plan is cancelled");
 }
 
 #[test]

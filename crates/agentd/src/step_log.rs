@@ -1,9 +1,9 @@
 //! `capstan-agent explain --step NAME`: every attempt of a step that the journal has, with its output. Reads only.
 //!
-//! The journal has all attempts until it grows large. Then the agent replaces it by a snapshot, which has the last one only. Output in it
-//! is redacted.
+//! The journal has all attempts until it grows large. Then the agent replaces it by a snapshot, and archives the attempts. Output is redacted
+//! in both.
 
-use capstan_agent::journal::{Entry, History};
+use capstan_agent::journal::{Entry, History, archived, joined};
 use capstan_plan::{Excerpt, StepName};
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -11,10 +11,11 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use crate::paths::Paths;
-use crate::{Failure, explain, print};
+use crate::{Failure, explain, files, print};
 
 pub(crate) fn run(paths: &Paths, step: &str, is_json: bool) -> Result<(), Failure> {
-    let entries = explain::entries(paths).map_err(Failure::new)?;
+    let archive = files::read(&paths.state().join("archive")).map_err(Failure::new)?.unwrap_or_default();
+    let entries = joined(archived(&archive), explain::entries(paths).map_err(Failure::new)?);
     let attempts = attempts(&entries, step);
     if attempts.is_empty() {
         let known: Vec<String> = steps(&entries).iter().map(ToString::to_string).collect();
@@ -46,25 +47,28 @@ fn last(history: &History) -> Option<&capstan_agent::journal::Attempt> {
 /// The attempts of a step, the oldest first.
 fn attempts(entries: &[Entry], wanted: &str) -> Vec<Value> {
     let mut attempts: Vec<Value> = Vec::new();
-    let (mut revision, mut began): (Option<u64>, Option<Timestamp>) = (None, None);
+    let mut revision: Option<u64> = None;
+    // An attempt that is open, with the revision in which it has begun.
+    let mut began: Option<(Option<u64>, Timestamp)> = None;
     for entry in entries {
         match entry {
             Entry::Accepted { plan, .. } => revision = Some(plan.revision().get()),
             Entry::Began { step, at, .. } if step.as_str() == wanted => {
-                if let Some(began) = began.replace(*at) {
+                if let Some((revision, began)) = began.replace((revision, *at)) {
                     attempts.push(json!({"revision": revision, "began": began, "interrupted": true}));
                 }
             }
             Entry::Ended { step, outcome, at, .. } if step.as_str() == wanted => attempts.push(json!({
-                "revision": revision, "began": began.take(), "ended": at, "exitCode": outcome.exit_code,
+                "revision": revision, "began": began.take().map(|(_, at)| at), "ended": at, "exitCode": outcome.exit_code,
                 "failure": outcome.failure.as_ref().map(|failure| &failure.message), "output": outcome.output,
             })),
             Entry::Snapshot(history) => {
                 revision = history.current.as_ref().map(|current| current.plan.revision().get());
-                attempts.clear();
-                began = None;
                 let last = last(history).filter(|last| last.step.as_str() == wanted);
-                attempts.extend(last.map(|last| {
+                if let Some(started) = last.filter(|last| last.finished.is_none()).and_then(|last| last.started) {
+                    began = began.or(Some((revision, started)));
+                }
+                let last = last.filter(|last| last.finished.is_some()).map(|last| {
                     let outcome = &last.outcome;
                     json!({
                         "revision": revision, "began": last.started, "ended": last.finished,
@@ -72,12 +76,15 @@ fn attempts(entries: &[Entry], wanted: &str) -> Vec<Value> {
                         "failure": outcome.failure.as_ref().map(|failure| &failure.message),
                         "output": outcome.output,
                     })
-                }));
+                });
+                // It is archived, too, unless there was no room.
+                let is_known = last.is_some() && attempts.last() == last.as_ref();
+                attempts.extend(last.filter(|_| !is_known));
             }
             _ => {}
         }
     }
-    attempts.extend(began.map(|began| json!({"revision": revision, "began": began})));
+    attempts.extend(began.map(|(revision, began)| json!({"revision": revision, "began": began})));
     attempts
 }
 
@@ -178,17 +185,26 @@ mod tests {
     }
 
     #[test]
-    fn a_journal_that_was_written_anew_has_the_last_attempt() {
+    fn a_journal_that_was_written_anew_has_the_last_attempt_and_the_archive_the_others() {
         let history = json!({"current": {
             "plan": {"revision": 3, "digest": "b".repeat(64)}, "done": ["install"], "tries": {}, "stays": [],
             "last": {"step": "install", "number": 2, "started": at(1), "finished": at(2), "outcome": {"exitCode": 0}},
         }});
-        let history = serde_json::from_value(history).expect("a history");
-        let entries = [&journal()[..], &[Entry::Snapshot(history)]].concat();
-        assert_eq!(
-            words(&attempts(&entries, "install")),
-            "plan 3: began at 1970-01-01T00:00:01Z, succeeded at 1970-01-01T00:00:02Z\n"
-        );
-        assert!(attempts(&entries, "ready").is_empty());
+        let history: Box<History> = serde_json::from_value(history).expect("a history");
+        let snapshot = Entry::Snapshot(history);
+        let last = "plan 3: began at 1970-01-01T00:00:01Z, succeeded at 1970-01-01T00:00:02Z\n";
+        assert_eq!(words(&attempts(&[snapshot.clone()], "install")), last);
+        let archived = words(&attempts(&journal(), "install"));
+        let entries = joined(journal(), vec![snapshot.clone()]);
+        assert_eq!(words(&attempts(&entries, "install")), format!("{archived}{last}"));
+        assert_eq!(words(&attempts(&entries, "ready")), words(&attempts(&journal(), "ready")));
+        // The same attempt is in both.
+        let began =
+            json!({"began": {"step": "install", "inputs": "a".repeat(64), "once": false, "at": at(1)}});
+        let ended = json!({"ended": {"step": "install", "inputs": "a".repeat(64), "outcome": {"exitCode": 0}, "at": at(2)}});
+        let accepted = json!({"accepted": {"plan": {"revision": 3, "digest": "b".repeat(64)},
+            "machine": {"name": "web-0", "machineID": "1"}, "epoch": 1}});
+        let known = vec![entry(&accepted), entry(&began), entry(&ended)];
+        assert_eq!(words(&attempts(&joined(known, vec![snapshot]), "install")), last);
     }
 }

@@ -170,6 +170,7 @@ impl Fleet {
             expires: sealed.plan().expires,
             sound: true,
             is_open: true,
+            cancelled: None,
             drain_since: None,
             record,
             programs: capstan_distro::programs(sealed.plan()).cloned().collect(),

@@ -2,7 +2,7 @@
 
 pub(crate) use capstan_api::controlplane::ROTATE_PLAN_KEY;
 pub(crate) use capstan_controller::plans::{PLAN_SETUP, PLANNED, secret_name as plan_secret};
-pub(crate) use capstan_planner::annotations::RETRY;
+pub(crate) use capstan_planner::annotations::{CANCEL, RETRY};
 
 /// Keeps a CapstanControlPlane until its machines are deleted.
 pub(crate) const FINALIZER: &str = "capstan.controlplane.cluster.x-k8s.io";

@@ -29,7 +29,7 @@ pub use inputs::{Certificates, Endpoint, Heal, Inputs, KeyPair, Network, SecretF
 
 /// Version of the renderer; it increases when plans are rendered differently. It is stored beside a plan for people to
 /// read. It is not part of the fingerprint, so it gives no machine a new plan.
-pub const RENDERER: u32 = 4;
+pub const RENDERER: u32 = 5;
 
 /// Names of a distribution's software in the catalog.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -68,11 +68,15 @@ fn bytes(rendered: &Rendered) -> Vec<u8> {
     plan.seal().unwrap().bytes().to_vec()
 }
 
+fn needed_by(rendered: &Rendered) -> Capabilities {
+    Capabilities::needed_by(&rendered.steps, &rendered.probes, rendered.agent.as_ref())
+}
+
 #[test]
 fn an_agent_of_the_first_release_reads_every_plan_that_it_gets() {
     for config in [CapstanConfigSpec::default(), demanding()] {
         let plan = rendered(&config, &Capabilities::FIRST_RELEASE);
-        assert!(Capabilities::needed_by(&plan.steps, None).is_empty());
+        assert!(needed_by(&plan).is_empty());
         assert_eq!(first_release::read(&bytes(&plan)), Ok(()));
     }
 }
@@ -81,10 +85,10 @@ fn an_agent_of_the_first_release_reads_every_plan_that_it_gets() {
 fn what_an_agent_does_not_understand_is_left_out_and_told() {
     let (old, new) = (Capabilities::FIRST_RELEASE, Capabilities::all());
     let (without, with) = (rendered(&demanding(), &old), rendered(&demanding(), &new));
-    let drift = Capabilities::from_iter([Capability::OnDrift]);
+    let drift = Capabilities::from_iter([Capability::OnDrift, Capability::Targets]);
     assert_eq!(without.left_out, ["spec.onDrift"]);
     assert_eq!(without.steps, rendered(&CapstanConfigSpec::default(), &old).steps);
-    assert_eq!((with.left_out.len(), Capabilities::needed_by(&with.steps, None)), (0, drift));
+    assert_eq!((with.left_out.len(), needed_by(&with)), (0, drift));
     assert!(first_release::read(&bytes(&with)).is_err());
     assert!(SealedPlan::parse(&bytes(&with)).is_ok());
 }
@@ -121,6 +125,20 @@ fn another_program_of_the_agent_is_another_plan_and_restarts_nothing() {
     assert_ne!(with(&program("two", "https://plane.example/two")).fingerprint.whole, one.fingerprint.whole);
     assert_eq!(with(&program("one", "https://other.example/one")).fingerprint, one.fingerprint);
     assert!(first_release::read(&bytes(&one)).is_err());
-    let needed = Capabilities::needed_by(&one.steps, one.agent.as_ref());
-    assert_eq!(needed, [Capability::ReplaceAgent].into_iter().collect());
+    assert_eq!(needed_by(&one), [Capability::ReplaceAgent, Capability::Targets].into_iter().collect());
+}
+
+/// Every machine would get another plan for them otherwise.
+#[test]
+fn probes_that_only_later_agents_understand_are_no_input() {
+    let plain = CapstanConfigSpec::default();
+    let (old, new) = (Capabilities::FIRST_RELEASE, Capabilities::from_iter([Capability::Targets]));
+    let (before, after) = (rendered(&plain, &old), rendered(&plain, &new));
+    let names =
+        |rendered: &Rendered| rendered.probes.iter().map(|probe| probe.name.to_string()).collect::<Vec<_>>();
+    assert_eq!(
+        (names(&before), names(&after)),
+        (vec!["kubelet".to_owned()], vec!["kubelet".to_owned(), "unit".to_owned()])
+    );
+    assert_eq!(Rendered { probes: before.probes.clone(), ..after }, before);
 }

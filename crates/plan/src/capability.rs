@@ -8,26 +8,32 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::fmt;
 
-use crate::{AgentProgram, OnDrift, Step};
+use crate::{Action, AgentProgram, OnDrift, Probe, Step};
 
-/// A part of the format of plans that the first release did not have.
+/// A part of the format of plans, or of the documents beside them, that the first release did not have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Capability {
     /// `onDrift` of a step.
     OnDrift,
     /// `agent` of a plan: the agent replaces itself. Not every agent of a version can: it needs systemd.
     ReplaceAgent,
+    /// Targets of checks and probes beyond commands and plain HTTP: TLS, TCP, files and units.
+    Targets,
+    /// `cancel` of the open gates beside a plan. No plan needs it.
+    Cancel,
 }
 
 impl Capability {
     /// All of them: what this version may understand.
-    pub const ALL: [Self; 2] = [Self::OnDrift, Self::ReplaceAgent];
+    pub const ALL: [Self; 4] = [Self::OnDrift, Self::ReplaceAgent, Self::Targets, Self::Cancel];
 
     /// Its name in reports. It never changes.
     pub const fn name(self) -> &'static str {
         match self {
             Self::OnDrift => "onDrift",
             Self::ReplaceAgent => "replaceAgent",
+            Self::Targets => "targets",
+            Self::Cancel => "cancel",
         }
     }
 }
@@ -73,12 +79,18 @@ impl Capabilities {
         self
     }
 
-    /// What a plan with these steps and this program of the agent needs.
-    pub fn needed_by(steps: &[Step], agent: Option<&AgentProgram>) -> Self {
+    /// What a plan with these steps and probes and this program of the agent needs.
+    pub fn needed_by(steps: &[Step], probes: &[Probe], agent: Option<&AgentProgram>) -> Self {
         let reports_drift = steps.iter().any(|step| step.on_drift != OnDrift::default());
+        let checks = steps.iter().filter_map(|step| match &step.action {
+            Action::Check(check) => Some(&check.target),
+            _ => None,
+        });
+        let mut targets = checks.chain(probes.iter().map(|probe| &probe.target));
         let all = [
             reports_drift.then_some(Capability::OnDrift),
             agent.is_some().then_some(Capability::ReplaceAgent),
+            targets.any(|target| !target.is_of_first_release()).then_some(Capability::Targets),
         ];
         all.into_iter().flatten().collect()
     }

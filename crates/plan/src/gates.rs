@@ -1,22 +1,26 @@
-//! The open gates of a plan. They are a document beside the plan, because gates are opened while the plan is executed,
-//! and a changed plan would be another plan.
+//! The open gates of a plan, and whether it is cancelled. They are a document beside the plan, because gates are opened while the
+//! plan is executed, and a changed plan would be another plan.
 //!
 //! The document identifies the plan, and so the machine, by the digest of the plan. An open gate cannot be closed
-//! again, because the agent may already have seen it open.
+//! again, because the agent may already have seen it open. A plan that was cancelled stays cancelled for the same reason.
+//!
+//! What is cancelled is said by revision: a newer plan may be in the Secret already while the machine still runs a command of an
+//! earlier one. A later revision than that of the plan beside it cannot be cancelled, so no earlier Secret ends a later plan.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::fmt;
 
-use crate::{ApiVersion, Digest, PlanId, SigningKey, StepName, TrustedKeys, limits};
+use crate::{ApiVersion, Digest, PlanId, Revision, SigningKey, StepName, TrustedKeys, limits};
 
 const DOMAIN: &[u8] = b"capstan.dev/open-gates/v1\0";
 
-/// The open gates of one plan.
+/// The open gates of one plan, and the plans that are cancelled.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OpenGates {
     plan: Digest,
     open: BTreeSet<StepName>,
+    cancel: Option<Revision>,
 }
 
 /// Open gates as in a Secret: bytes and a signature, not verified.
@@ -47,6 +51,14 @@ pub enum GatesError {
     /// The gates are those of another plan.
     #[error("the open gates are those of another plan, {0}")]
     OtherPlan(Digest),
+    /// A plan that is later than the one beside them would be cancelled.
+    #[error("the open gates cancel revision {cancel}, and the plan is revision {plan}")]
+    Cancel {
+        /// The revision that would be cancelled.
+        cancel: Revision,
+        /// The revision of the plan.
+        plan: Revision,
+    },
 }
 
 #[derive(Serialize, Deserialize)]
@@ -61,12 +73,31 @@ struct Document {
     kind: GatesKind,
     plan: Digest,
     open: Vec<StepName>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    cancel: Option<Revision>,
 }
 
 impl OpenGates {
     /// The open gates of a plan.
     pub fn new(plan: PlanId, open: impl IntoIterator<Item = StepName>) -> Self {
-        Self { plan: *plan.digest(), open: open.into_iter().collect() }
+        Self { plan: *plan.digest(), open: open.into_iter().collect(), cancel: None }
+    }
+
+    /// The same, with plans up to this revision cancelled. For agents with the capability
+    /// [`Cancel`](crate::Capability::Cancel).
+    #[must_use]
+    pub fn cancelling(self, revision: Revision) -> Self {
+        Self { cancel: Some(revision), ..self }
+    }
+
+    /// The last revision that is cancelled.
+    pub const fn cancelled(&self) -> Option<Revision> {
+        self.cancel
+    }
+
+    /// Whether this plan is cancelled.
+    pub fn cancels(&self, plan: PlanId) -> bool {
+        self.cancel.is_some_and(|last| plan.revision() <= last)
     }
 
     /// No open gates of a plan.
@@ -104,11 +135,20 @@ impl OpenGates {
         if document.open.len() > limits::GATES {
             return Err(GatesError::Parse(format!("more than {} gates", limits::GATES)));
         }
-        let gates = Self { plan: document.plan, open: document.open.into_iter().collect() };
+        let Document { plan: of, open, cancel, .. } = document;
+        let gates = Self { plan: of, open: open.into_iter().collect(), cancel };
         if gates.bytes() != signed.bytes {
             return Err(GatesError::Spelling);
         }
-        if gates.plan == *plan.digest() { Ok(gates) } else { Err(GatesError::OtherPlan(gates.plan)) }
+        if gates.plan != *plan.digest() {
+            return Err(GatesError::OtherPlan(gates.plan));
+        }
+        match gates.cancel {
+            Some(cancel) if cancel > plan.revision() => {
+                Err(GatesError::Cancel { cancel, plan: plan.revision() })
+            }
+            _ => Ok(gates),
+        }
     }
 
     fn bytes(&self) -> Vec<u8> {
@@ -117,6 +157,7 @@ impl OpenGates {
             kind: GatesKind::OpenGates,
             plan: self.plan,
             open: self.open.iter().cloned().collect(),
+            cancel: self.cancel,
         };
         serde_json::to_vec(&document).expect("names and a digest can be written as JSON")
     }

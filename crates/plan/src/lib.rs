@@ -40,12 +40,13 @@ pub use identity::{Epoch, MachineIdentity, NumberError, PlanId, Revision};
 pub use path::{MachinePath, Mode, ModeError, PathError};
 pub use report::{
     Drift, Excerpt, Facts, HostileReport, Ledger, LedgerBefore, LedgerItem, LedgerKind, Phase, ProbeResult,
-    Progress, RejectedProgram, Report, ReportedProgram, Standing, StepOutput, StepProgress,
+    Progress, RejectedProgram, Report, ReportedProgram, Standing, StepOutput, StepProgress, StepTail,
 };
 pub use schema::{
-    Action, AgentProgram, ApiVersion, Argv, ArgvError, Artifact, Check, Command, Directory, EnvVar, File,
-    Gate, HttpUrl, HttpsUrl, Limit, MachinePlan, OnDrift, PlanError, PlanKind, Probe, Repeat, Retry, Source,
-    SourceUrl, SourceUrlError, Step, Stop, Target, Undo, Unit, Unpack, UrlError, limits,
+    Action, AgentProgram, ApiVersion, Argv, ArgvError, Artifact, Check, ClientFiles, Command, Directory,
+    EnvVar, File, FileTarget, Gate, HttpUrl, HttpsTarget, HttpsUrl, HttpsUrlError, Limit, MachinePlan,
+    OnDrift, PlanError, PlanKind, Probe, Repeat, Retry, Source, SourceUrl, SourceUrlError, Step, Stop,
+    Target, TcpAddress, TcpAddressError, Undo, Unit, Unpack, UrlError, limits,
 };
 pub use sealed::{ParseError, SealedPlan};
 pub use secret::{SECRET_TYPE, SecretData, SecretError, keys};

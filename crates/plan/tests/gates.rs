@@ -40,6 +40,23 @@ fn open_gates_survive_the_way_through_a_secret_beside_their_plan() {
 }
 
 #[test]
+fn a_plan_is_cancelled_by_revision_and_no_later_one_than_that_beside() {
+    let sealed = |gates: OpenGates| {
+        let signed = SignedGates::from_secret_data(&gates.seal(&key()).to_secret_data()).unwrap().unwrap();
+        OpenGates::verify(&signed, &trusted(), id())
+    };
+    let revision = |number| capstan_plan::Revision::new(number).unwrap();
+    assert_eq!(id().revision(), revision(4));
+    let earlier = sealed(OpenGates::new(id(), [name("drained")]).cancelling(revision(3))).unwrap();
+    assert_eq!((earlier.cancelled(), earlier.cancels(id())), (Some(revision(3)), false));
+    assert!(earlier.is_open(id(), &name("drained")));
+    let this = sealed(OpenGates::none(id()).cancelling(revision(4))).unwrap();
+    assert!(this.cancels(id()) && !OpenGates::none(id()).cancels(id()));
+    let later = sealed(OpenGates::none(id()).cancelling(revision(5)));
+    assert_eq!(later, Err(GatesError::Cancel { cancel: revision(5), plan: revision(4) }));
+}
+
+#[test]
 fn without_the_document_no_gate_is_open_and_half_of_it_is_an_error() {
     let mut only_plan = data();
     only_plan.remove("gates");

@@ -8,7 +8,7 @@ use capstan_api::agent::MachineReportStatus;
 use capstan_plan::{
     Capabilities, Capability, Digest, Drift, Excerpt, Facts, Ledger, LedgerBefore, LedgerItem, LedgerKind,
     Phase, PlanId, ProbeResult, Progress, RejectedProgram, Report, ReportedCapabilities, ReportedProgram,
-    Standing, StepOutput, StepProgress,
+    Standing, StepOutput, StepProgress, StepTail,
 };
 use common::{key, name, plan};
 use serde_json::{Value, json};
@@ -42,6 +42,13 @@ fn full() -> Report {
             ..Progress::new(id(), Phase::Failed)
         }),
         applied: Some(id()),
+        outputs: vec![StepTail {
+            step: name("config"),
+            exit_code: Some(0),
+            finished: Some(time),
+            stdout: Some("z".into()),
+            stderr: Some("e".into()),
+        }],
         probes: vec![ProbeResult {
             name: name("kubelet"),
             healthy: false,
@@ -107,7 +114,7 @@ fn same(report: &Report) -> Value {
 fn both_types_write_the_same_bytes() {
     let written = same(&full());
     let fields: Vec<&String> = written.as_object().unwrap().keys().collect();
-    assert_eq!(fields.len(), 17, "a field of the status is never set: {fields:?}");
+    assert_eq!(fields.len(), 18, "a field of the status is never set: {fields:?}");
     assert_eq!(serde_json::from_value::<Report>(written).unwrap(), full());
     assert_eq!(same(&Report::default()), json!({}));
     for phase in [Phase::Applying, Phase::Waiting, Phase::Applied, Phase::Failed, Phase::Refused] {
@@ -204,6 +211,9 @@ fn what_would_be_too_long_for_the_schema_is_cut() {
     progress.output.stdout = Some(Excerpt { head: long(), tail: long(), omitted_bytes: Some(u64::MAX) });
     progress.output.stderr = Some(Excerpt { head: Some(String::new()), ..Excerpt::default() });
     progress.attempts = Some(u32::MAX);
+    let tail = Some(format!("{}z", "ü".repeat(10_000)));
+    let output = StepTail { stdout: tail, stderr: Some(String::new()), ..report.outputs[0].clone() };
+    report.outputs = vec![output; 40];
     report.probes = vec![ProbeResult { message: long(), ..report.probes[0].clone() }; 40];
     let drift =
         Drift { found: "ü".repeat(10_000), message: long(), times: u32::MAX, ..report.drift[0].clone() };
@@ -227,6 +237,9 @@ fn what_would_be_too_long_for_the_schema_is_cut() {
     assert_eq!(written.pointer("/drift/16"), None);
     assert_eq!(characters("/output/stdout/head"), 4096);
     assert_eq!(characters("/output/stdout/tail"), 4096);
+    assert_eq!((characters("/outputs/31/stdout"), written.pointer("/outputs/32")), (1024, None));
+    assert!(written["outputs"][0]["stdout"].as_str().unwrap().ends_with("üz"));
+    assert_eq!(written["outputs"][0].get("stderr"), None);
     assert_eq!(characters("/probes/0/message"), 1024);
     assert_eq!(characters("/facts/hostname"), 253);
     assert_eq!(characters("/agentVersion"), 64);

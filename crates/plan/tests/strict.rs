@@ -5,8 +5,8 @@
 mod common;
 
 use capstan_plan::{
-    Action, AgentProgram, Argv, Digest, EnvVar, MachinePlan, OnDrift, Retry, SealedPlan, SecretText, Step,
-    limits,
+    Action, AgentProgram, Argv, Check, Digest, EnvVar, FileTarget, MachinePlan, OnDrift, Retry, SealedPlan,
+    SecretText, Step, Target, limits,
 };
 use common::{CA, argv, name, path, plan, source};
 use serde_json::{Value, json};
@@ -81,7 +81,7 @@ fn versions_kinds_and_steps_from_the_future_are_refused_by_name() {
         ("/kind", json!("HostPlan"), "HostPlan"),
         ("/steps/0/action", json!({"reboot": {}}), "reboot"),
         ("/steps/0/repeat", json!("weekly"), "weekly"),
-        ("/steps/3/action/check/target", json!({"tcp": "a:1"}), "tcp"),
+        ("/steps/3/action/check/target", json!({"udp": "a:1"}), "udp"),
         ("/steps/6/action/artifact/unpack", json!("zip"), "zip"),
         ("/steps/6/action/artifact/sources/0/url", json!("http://a/b"), "a source must be https"),
         ("/steps/8/action/unit/name", json!("k3s.target"), "a unit name must be"),
@@ -247,6 +247,15 @@ fn limits_and_contradictions_are_refused_with_their_field() {
     refused(|p| p.probes[0].timeout_seconds = 0, "probes[0].timeoutSeconds");
     refused(|p| p.probes[0].success_threshold = 0, "probes[0].successThreshold");
     refused(|p| p.probes[0].failure_threshold = 101, "probes[0].failureThreshold");
+    let aged = |age| FileTarget { path: path("/a"), max_age_seconds: Some(age) };
+    refused(
+        |p| p.probes[0].target = Target::File(aged(0)),
+        "probes[0].target.file.maxAgeSeconds: must be 1 to 316224000, not 0",
+    );
+    refused(
+        |p| p.steps[4].action = Action::Check(Check { target: Target::File(aged(u32::MAX)) }),
+        "steps[4].action.check.target.file.maxAgeSeconds",
+    );
 }
 
 #[test]

@@ -7,8 +7,27 @@ mod first_release;
 
 mod common;
 
-use capstan_plan::{AgentProgram, Capabilities, Capability, Digest, MachinePlan, OnDrift, SealedPlan};
-use common::{plan, source};
+use capstan_plan::{
+    Action, AgentProgram, Capabilities, Capability, Check, ClientFiles, Digest, FileTarget, HttpsTarget,
+    HttpsUrl, MachinePlan, OnDrift, OpenGates, Probe, SealedPlan, Step, Target,
+};
+use common::{name, path, plan, source};
+
+/// A probe of each kind that the first release did not have, with all of its fields.
+fn targets() -> Vec<Probe> {
+    let client = ClientFiles { certificate: path("/etc/app/tls.crt"), key: path("/etc/app/tls.key") };
+    let url = HttpsUrl::new("https://127.0.0.1:6443/readyz").unwrap();
+    let https = HttpsTarget { url, ca: Some(path("/etc/app/ca.crt")), client: Some(client) };
+    let file = FileTarget { path: path("/var/backups/last"), max_age_seconds: Some(86_400) };
+    [
+        ("https", Target::Https(https)),
+        ("tcp", Target::Tcp("127.0.0.1:22".parse().unwrap())),
+        ("file", Target::File(file)),
+        ("unit", Target::Unit("k3s.service".parse().unwrap())),
+    ]
+    .map(|(text, target)| Probe::new(name(text), target))
+    .into()
+}
 
 /// A plan that uses this capability and no other.
 fn using(capability: Capability) -> MachinePlan {
@@ -19,12 +38,14 @@ fn using(capability: Capability) -> MachinePlan {
             let sources = vec![source("https://plane.example/agent")];
             plan.agent = Some(AgentProgram { sha256: Digest::of(b"agent"), size: 5, sources });
         }
+        Capability::Targets => plan.probes.extend(targets()),
+        Capability::Cancel => panic!("it is no part of a plan"),
     }
     plan
 }
 
 fn needed_by(plan: &MachinePlan) -> Capabilities {
-    Capabilities::needed_by(&plan.steps, plan.agent.as_ref())
+    Capabilities::needed_by(&plan.steps, &plan.probes, plan.agent.as_ref())
 }
 
 fn bytes(plan: &MachinePlan) -> Vec<u8> {
@@ -40,7 +61,7 @@ fn a_plan_that_needs_no_capability_is_read_by_the_first_release() {
 
 #[test]
 fn the_first_release_refuses_what_needs_a_capability() {
-    for capability in Capability::ALL {
+    for capability in Capability::ALL.into_iter().filter(|capability| *capability != Capability::Cancel) {
         let plan = using(capability);
         let needed = needed_by(&plan);
         assert_eq!(needed, [capability].into_iter().collect(), "{capability}");
@@ -60,6 +81,36 @@ fn a_plan_of_the_first_release_is_read_by_this_version() {
 
 #[test]
 fn names_of_capabilities_stay() {
-    assert_eq!(Capability::ALL.map(Capability::name), ["onDrift", "replaceAgent"]);
-    assert_eq!(Capabilities::all().to_string(), "onDrift, replaceAgent");
+    assert_eq!(Capability::ALL.map(Capability::name), ["onDrift", "replaceAgent", "targets", "cancel"]);
+    assert_eq!(Capabilities::all().to_string(), "onDrift, replaceAgent, targets, cancel");
+}
+
+#[test]
+fn each_target_needs_the_capability_in_a_probe_and_in_a_check() {
+    let needed = Capabilities::from_iter([Capability::Targets]);
+    for probe in targets() {
+        let mut plan = plan();
+        plan.probes = vec![probe.clone()];
+        assert_eq!(needed_by(&plan), needed, "probe {}", probe.name);
+        assert_eq!(SealedPlan::parse(&bytes(&plan)).unwrap().plan().probes, plan.probes);
+        plan.probes.clear();
+        plan.steps.push(Step::new(name("check"), Action::Check(Check { target: probe.target })));
+        assert_eq!(needed_by(&plan), needed, "check {}", probe.name);
+    }
+}
+
+/// The fields of the open gates that agents of the first release accept: they refuse any other.
+#[test]
+fn open_gates_have_another_field_only_if_a_plan_is_cancelled() {
+    let id = plan().seal().unwrap().id();
+    let fields = |gates: &OpenGates| {
+        let bytes = gates.seal(&common::key()).to_secret_data()["gates"].clone();
+        let document: serde_json::Value = serde_json::from_slice(&bytes).unwrap();
+        document.as_object().unwrap().keys().cloned().collect::<Vec<_>>()
+    };
+    let gates = OpenGates::new(id, [name("drained")]);
+    let first_release = ["apiVersion", "kind", "plan", "open"];
+    assert_eq!(fields(&gates).len(), first_release.len());
+    assert!(fields(&gates).iter().all(|field| first_release.contains(&field.as_str())));
+    assert_eq!(fields(&gates.cancelling(id.revision())).len(), first_release.len() + 1);
 }

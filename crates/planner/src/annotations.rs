@@ -1,6 +1,6 @@
 //! Annotations that messages ask the user to set or to remove.
 //!
-//! All but the last are part of the API; `capstan-controlplane` tests that they are spelled as `capstan-api` spells them.
+//! All but the last two are part of the API; `capstan-controlplane` tests that they are spelled as `capstan-api` spells them.
 
 /// Annotation of a Machine: excludes it from all changes by Capstan.
 pub const HOLD: &str = "capstan.dev/hold";
@@ -13,6 +13,9 @@ pub const REPLACE_POLICY: &str = "capstan.dev/replace-policy";
 
 /// Annotation of a Machine: its maintenance windows, separated by semicolons, instead of those of its cluster.
 pub const MAINTENANCE_WINDOWS: &str = "capstan.dev/maintenance-windows";
+
+/// Annotation of a Machine: the plan with this revision, and earlier ones, are cancelled.
+pub const CANCEL: &str = "capstan.dev/cancel";
 
 /// Annotation of a Machine: a new value retries a failed plan.
 pub const RETRY: &str = "capstan.dev/retry";

@@ -35,7 +35,8 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
         let runs = matches!(guard, Guard::NotDone);
         let undo = match &step.action {
             Action::Command(Command { undo: Some(undo), .. }) if runs => {
-                Some((undo.clone(), step.timeout_seconds))
+                let owed = self.journal.keep_secrets(undo, &plan.plan().secrets()).await?;
+                Some((owed, step.timeout_seconds))
             }
             _ => None,
         };
@@ -71,10 +72,20 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
     ) -> Result<bool, StepError> {
         let step = &plan.plan().steps[index];
         let redactor = Redactor::of(plan.plan());
-        let mut outcome = match self.machine.resume(key).await? {
-            Resumed::Nothing => return Ok(false),
-            Resumed::Ended(ran) => report::outcome(&ran, &redactor),
-            Resumed::NotStarted(error) => failed(&error, ""),
+        let resumed = tokio::select! {
+            biased;
+            resumed = self.machine.resume(key) => Some(resumed?),
+            () = self.until_cancelled(plan.id()) => None,
+        };
+        let mut outcome = match resumed {
+            Some(Resumed::Nothing) => return Ok(false),
+            Some(Resumed::Ended(ran)) => report::outcome(&ran, &redactor),
+            Some(Resumed::NotStarted(error)) => failed(&error, ""),
+            None => match self.end_cancelled(Some(key), &redactor).await {
+                Some(outcome) => outcome,
+                // It is found again.
+                None => return Ok(true),
+            },
         };
         if matches!(key, CommandKey::Step { plan: of, .. } if *of != plan.id()) {
             // It may have printed secrets of another plan, which are not known any more.
@@ -182,7 +193,7 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
             Action::Gate(_) => Ok(()),
             Action::Command(command) => return Ok(self.command(plan, step, command, redactor).await),
             Action::Check(check) => {
-                let answer = ask(&self.machine, &check.target, timeout(step)).await;
+                let answer = ask(&self.machine, &check.target, timeout(step), self.clock.now()).await;
                 return Ok(Some(match answer {
                     Ok(answer) => answer.outcome(redactor),
                     Err(error) => failed(&error, ""),
@@ -212,7 +223,14 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
     ) -> Option<Outcome> {
         let key = self.command_key(plan, step);
         let (argv, env, timeout) = (&command.argv, &command.env, timeout(step));
-        match self.machine.run(Invocation { argv, env, timeout, key: key.as_ref() }).await {
+        let ran = tokio::select! {
+            biased;
+            ran = self.machine.run(Invocation { argv, env, timeout, key: key.as_ref() }) => ran,
+            () = self.until_cancelled(plan.id()) => {
+                return self.end_cancelled(key.as_ref(), redactor).await;
+            }
+        };
+        match ran {
             Ok(ran) => Some(report::outcome(&ran, redactor)),
             Err(MachineError::Lost) => None,
             Err(error) => Some(failed(&error, "")),

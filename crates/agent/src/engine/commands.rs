@@ -1,7 +1,7 @@
 //! Commands that an earlier process of the agent has started: the engine finds them, and waits for them or ends them,
 //! before anything else.
 
-use capstan_plan::{Progress, VerifiedPlan};
+use capstan_plan::{OpenGates, Progress, VerifiedPlan};
 use jiff::SignedDuration;
 
 use super::{Advance, Engine, EngineError, StepError};
@@ -22,19 +22,20 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
     pub(super) async fn resolve_commands(
         &mut self,
         plan: &VerifiedPlan,
+        gates: &OpenGates,
         decision: &Decision,
         on: &mut (impl FnMut(&Progress) + Send),
     ) -> Result<Option<Advance>, EngineError> {
         let is_needed = match decision {
             Decision::Refuse(_) | Decision::Rest(_) => false,
             // Before a plan begins nothing of another one runs; when it ends, nothing is kept of what was journaled.
-            Decision::Accept | Decision::Finish | Decision::Stop { .. } => true,
+            Decision::Accept | Decision::Finish | Decision::Stop { .. } | Decision::Cancel { .. } => true,
             _ => self.history().open_attempt().is_some(),
         };
         if !is_needed {
             return Ok(None);
         }
-        match self.resolve_each_command(plan, on).await {
+        match self.resolve_each_command(plan, gates, on).await {
             Ok(false) => Ok(None),
             Ok(true) => {
                 on(&report::progress(plan, self.history()));
@@ -57,10 +58,15 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
     async fn resolve_each_command(
         &mut self,
         plan: &VerifiedPlan,
+        gates: &OpenGates,
         on: &mut (impl FnMut(&Progress) + Send),
     ) -> Result<bool, StepError> {
         for key in self.machine.commands().await? {
-            match fate(&key, plan, self.history()) {
+            match fate(&key, plan, gates, self.history()) {
+                CommandFate::Cancel => {
+                    self.cancel_left(plan, &key).await?;
+                    return Ok(true);
+                }
                 CommandFate::Leave => {}
                 CommandFate::Dismiss => self.machine.dismiss(&key).await?,
                 CommandFate::TakeOver { step } => {

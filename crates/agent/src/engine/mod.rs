@@ -8,6 +8,7 @@
 
 mod artifact;
 mod attempt;
+mod cancel;
 mod commands;
 mod files;
 mod look;
@@ -18,15 +19,17 @@ mod unit;
 mod upgrade;
 
 pub use reset::{Leftover, Reset};
+pub(crate) use unit::systemctl;
 pub use upgrade::Restart;
 pub(crate) use upgrade::understood;
 
 use capstan_plan::{
-    Action, Digest, Epoch, MachinePath, OpenGates, Phase, Progress, PublicKey, UnitName, VerifiedPlan,
+    Action, Digest, Epoch, MachinePath, OpenGates, Phase, PlanId, Progress, PublicKey, UnitName, VerifiedPlan,
 };
 use jiff::Timestamp;
 use std::collections::BTreeMap;
 use std::time::Duration;
+use tokio::sync::watch;
 
 use crate::clock::Clock;
 use crate::decide::{Decision, decide};
@@ -94,6 +97,8 @@ pub struct Engine<M, S, C> {
     remembered: Option<Digest>,
     /// How the program of the agent is replaced; none if it is not.
     replacement: Option<upgrade::Replacement>,
+    /// Says that a plan is cancelled while its command runs.
+    cancelled: Option<watch::Receiver<Option<PlanId>>>,
 }
 
 impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
@@ -116,6 +121,7 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
             next_patrol: began + patrol::AFTER_START,
             remembered: None,
             replacement: None,
+            cancelled: None,
         }
     }
 
@@ -185,7 +191,7 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
     ) -> Result<Advance, EngineError> {
         self.journal.tidy().await?;
         let decision = decide(plan, gates, self.history(), &self.sights, &self.protected, self.clock.now());
-        if let Some(advance) = self.resolve_commands(plan, &decision, on).await? {
+        if let Some(advance) = self.resolve_commands(plan, gates, &decision, on).await? {
             return Ok(advance);
         }
         match decision {
@@ -217,6 +223,7 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
                 let step = Some(plan.plan().steps[step].name.clone());
                 self.journal.append(Entry::Stopped { plan: plan.id(), step, reason }).await?;
             }
+            Decision::Cancel { step } => self.cancel(plan, step).await?,
             Decision::Finish => self.finish(plan).await?,
         }
         on(&report::progress(plan, self.history()));
@@ -249,7 +256,10 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
             epoch: plan.plan().epoch,
         };
         self.findings.keep(plan.plan());
-        Ok(self.journal.append(entry).await?)
+        self.journal.append(entry).await?;
+        // Not before: an agent that was put back must be able to read the journal, and only one that is there to stay accepts a
+        // plan.
+        Ok(self.journal.hide_secrets().await?)
     }
 
     async fn pass(&mut self, plan: &VerifiedPlan, step: usize) -> Result<(), EngineError> {

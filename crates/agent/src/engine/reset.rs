@@ -85,12 +85,20 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
                     }
                     self.forget_stop(holding).await;
                 }
-                Item::Command { step, undo, timeout_seconds } => {
-                    let key = CommandKey::undo(step, undo);
-                    match self.undo(step, undo, *timeout_seconds, plan).await {
+                Item::Command { step, undo: owed, timeout_seconds } => {
+                    let undo = match self.journal.undo(owed).await {
+                        Ok(undo) => undo,
+                        Err(error) => {
+                            let reason = format!("the variables of its undo cannot be read: {error}");
+                            left.push(Leftover { what: format!("step {step}"), reason });
+                            continue;
+                        }
+                    };
+                    let key = CommandKey::undo(step, &undo);
+                    match self.undo(step, &undo, *timeout_seconds, plan).await {
                         Err(failed) => left.push(failed),
                         Ok(keeps) => {
-                            let (step, undo) = (step.clone(), undo.clone());
+                            let (step, undo) = (step.clone(), owed.clone());
                             self.journal.append(Entry::Undone { step, undo, keeps }).await?;
                         }
                     }

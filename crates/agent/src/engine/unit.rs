@@ -94,7 +94,7 @@ impl State {
 const PROPERTIES: &str =
     "--property=ActiveState,InvocationID,UnitFileState,LoadState,NeedDaemonReload,Type,RemainAfterExit";
 
-fn systemctl(words: &[&str]) -> Argv {
+pub(crate) fn systemctl(words: &[&str]) -> Argv {
     Argv::new([&["systemctl"], words].concat()).expect("some short words without a zero byte")
 }
 

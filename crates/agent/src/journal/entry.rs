@@ -1,7 +1,7 @@
 //! The lines of the journal.
 
 use capstan_plan::{
-    Digest, Epoch, MachineIdentity, MachinePath, PlanId, PublicKey, StepName, StepOutput, Undo, UnitName,
+    Digest, Epoch, MachineIdentity, MachinePath, PlanId, PublicKey, StepName, StepOutput, UnitName,
 };
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::History;
 use crate::drift::Repair;
 use crate::ledger::Holding;
+use crate::owed::{KEPT_VARIABLES, OwedUndo};
 
 /// One line of the journal.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -45,7 +46,7 @@ pub enum Entry {
         once: bool,
         /// How to undo it on a reset, and the timeout of that.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        undo: Option<(Undo, u32)>,
+        undo: Option<(OwedUndo, u32)>,
         /// The time.
         at: Timestamp,
     },
@@ -106,13 +107,26 @@ pub enum Entry {
         /// The step that ran it.
         step: StepName,
         /// How it was undone.
-        undo: Undo,
+        undo: OwedUndo,
         /// Paths that it has kept on purpose.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         keeps: Vec<MachinePath>,
     },
     /// The reset is complete.
     ResetEnded,
+}
+
+impl Entry {
+    /// What a reader must know, though it may be able to read the line without it.
+    pub(crate) fn needs(&self) -> Vec<String> {
+        let keeps = |undo: &OwedUndo| undo.kept().next().is_some();
+        let is_needed = match self {
+            Self::Began { undo: Some((undo, _)), .. } | Self::Undone { undo, .. } => keeps(undo),
+            Self::Snapshot(history) => history.ledger.undos().any(keeps),
+            _ => false,
+        };
+        is_needed.then(|| KEPT_VARIABLES.to_owned()).into_iter().collect()
+    }
 }
 
 /// The outcome of an attempt. It is reported, so it contains no secrets.

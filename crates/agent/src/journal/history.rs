@@ -1,7 +1,8 @@
 //! The state that the journal describes: the plans of this machine and their effects.
 
 use capstan_plan::{
-    Digest, Epoch, MachineIdentity, MachinePath, PlanId, PublicKey, Revision, StepName, StepOutput, UnitName,
+    Digest, Epoch, MachineIdentity, MachinePath, PlanId, PublicKey, Revision, StepName, StepOutput, StepTail,
+    UnitName,
 };
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -11,6 +12,7 @@ use super::{Entry, Failure, Outcome};
 use crate::drift::Repair;
 use crate::ledger::{After, Holding, Ledger};
 use crate::machine::CommandKey;
+use crate::outputs;
 
 /// The state that follows from the journal.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -68,6 +70,9 @@ pub struct Current {
     pub stays: BTreeSet<MachinePath>,
     /// The last attempt.
     pub last: Option<Attempt>,
+    /// What its steps have printed last, the newest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub outputs: Vec<StepTail>,
     /// The end of the plan, if it has ended.
     pub end: Option<End>,
 }
@@ -158,6 +163,7 @@ impl Current {
             tries: BTreeMap::new(),
             stays: BTreeSet::new(),
             last: None,
+            outputs: Vec::new(),
             end: None,
         }
     }
@@ -273,6 +279,7 @@ impl History {
             _ => (None, tries.next()),
         };
         let failure = outcome.failure.clone();
+        outputs::record(&mut current.outputs, &step, &outcome, at);
         current.last = Some(Attempt { step: step.clone(), number, started, finished: Some(at), outcome });
         let revision = current.plan.revision();
         let once = self.once.get_mut(&step).and_then(|runs| runs.get_mut(&inputs));

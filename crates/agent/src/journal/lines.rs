@@ -10,6 +10,7 @@ use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 
 use super::Entry;
+use crate::owed::KEPT_VARIABLES;
 
 #[derive(Serialize, Deserialize)]
 struct Numbered<E> {
@@ -24,7 +25,7 @@ struct Numbered<E> {
 }
 
 /// Needs that this version knows.
-const KNOWN_NEEDS: [&str; 0] = [];
+const KNOWN_NEEDS: [&str; 1] = [KEPT_VARIABLES];
 
 /// A journal that cannot be used. Its content is unknown, so the agent must do nothing.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -63,7 +64,7 @@ pub struct Decoded {
 
 /// Encodes a line.
 pub fn encode(seq: u64, entry: &Entry) -> Vec<u8> {
-    let json = serde_json::to_string(&Numbered { seq, entry, informs: false, needs: Vec::new() })
+    let json = serde_json::to_string(&Numbered { seq, entry, informs: false, needs: entry.needs() })
         .expect("an entry holds only what can be written as JSON: its map keys are text");
     format!("{} {json}\n", checksum(&json)).into_bytes()
 }

@@ -3,17 +3,20 @@
 //! It consists of append-only lines. Their summary is the [`History`]; nothing else about a plan is stored, so the
 //! agent has the same state before and after a crash.
 
+mod archive;
 mod entry;
 mod history;
 mod lines;
 
+pub use archive::{archived, joined};
 pub use entry::{Class, Entry, Failure, Outcome};
 pub use history::{Attempt, Current, End, History, OnceRun, OpenAttempt, Start, Tries};
 pub use lines::{Decoded, UnreadableJournal, decode, encode};
 
-use capstan_plan::Digest;
+use capstan_plan::{Digest, EnvVar, Undo};
 use std::io;
 
+use crate::owed::{OwedUndo, OwedVariable};
 use crate::store::Store;
 
 /// A larger journal is replaced by the summary of its lines.
@@ -97,13 +100,32 @@ impl<S: Store> Journal<S> {
         if self.size < LARGE {
             return Ok(());
         }
-        let line = encode(0, &Entry::Snapshot(Box::new(self.history.clone())));
-        self.start_anew(line, 1).await
+        self.summarize(self.history.clone()).await
+    }
+
+    /// Replaces the journal by this summary. The attempts in it, with their output, are archived.
+    async fn summarize(&mut self, history: History) -> Result<(), JournalError> {
+        // Nothing depends on it: without room, the archive stays as it is.
+        let _ = self.archive().await;
+        self.start_anew(encode(0, &Entry::Snapshot(Box::new(history.clone()))), 1).await?;
+        self.history = history;
+        Ok(())
+    }
+
+    async fn archive(&mut self) -> io::Result<()> {
+        let journal = decode(&self.store.load().await?).map_err(io::Error::other)?.entries;
+        let known = self.store.archive().await?.unwrap_or_default();
+        let archive = archive::attempts(joined(archived(&known), journal));
+        self.store.put_archive(&archive::pack(&archive)?).await
     }
 
     /// Removes everything after a reset.
     pub(crate) async fn forget(&mut self) -> Result<(), JournalError> {
         self.forget_plan().await?;
+        self.write(async |store| {
+            store.forget_archive().await.map_err(JournalError::store("forget the archive of"))
+        })
+        .await?;
         self.start_anew(Vec::new(), 0).await?;
         self.history = History::default();
         self.drop_surplus().await
@@ -124,6 +146,53 @@ impl<S: Store> Journal<S> {
         })
         .await?;
         Ok(digest)
+    }
+
+    /// Keeps the secret values of an undo, and returns the undo without them.
+    pub(crate) async fn keep_secrets(
+        &mut self,
+        undo: &Undo,
+        secrets: &[&[u8]],
+    ) -> Result<OwedUndo, JournalError> {
+        let (owed, hidden) = OwedUndo::hide(undo, secrets);
+        for value in hidden {
+            self.keep(&value).await?;
+        }
+        Ok(owed)
+    }
+
+    /// An undo with the values of all its variables.
+    pub(crate) async fn undo(&mut self, owed: &OwedUndo) -> io::Result<Undo> {
+        let mut env = Vec::new();
+        for variable in &owed.env {
+            env.push(match variable {
+                OwedVariable::Plain(variable) => variable.clone(),
+                OwedVariable::Kept(variable) => {
+                    let value = String::from_utf8(self.kept(variable.kept).await?);
+                    EnvVar::secret(&variable.name, value.map_err(io::Error::other)?)
+                }
+            });
+        }
+        Ok(Undo { argv: owed.argv.clone(), env })
+    }
+
+    /// Removes secret values from a journal of the first release. Earlier lines are replaced by their summary.
+    pub(crate) async fn hide_secrets(&mut self) -> Result<(), JournalError> {
+        let shown: Vec<OwedUndo> =
+            self.history.ledger.undos().filter(|undo| undo.shows_secrets()).cloned().collect();
+        if shown.is_empty() {
+            return Ok(());
+        }
+        let mut hidden = Vec::new();
+        for owed in shown {
+            let undo = self.undo(&owed).await.map_err(JournalError::store("read"))?;
+            hidden.push((owed, self.keep_secrets(&undo, &[]).await?));
+        }
+        let mut history = self.history.clone();
+        history.ledger.replace_undos(|undo| {
+            hidden.iter().find(|(shown, _)| shown == undo).map_or(undo, |(_, hidden)| hidden).clone()
+        });
+        self.summarize(history).await
     }
 
     /// Content that was kept.

@@ -1,7 +1,7 @@
 //! The operating system, as the engine uses it.
 //!
 //! The trait is small, so that a simulated machine has to implement only thirteen functions. The functions for commands
-//! that outlive the agent, and the one that avoids reads, have defaults. The rules for an implementation are documented
+//! that outlive the agent, those for some targets of probes, and the one that avoids reads, have defaults. The rules for an implementation are documented
 //! at each function; the crash safety of the engine depends on them.
 
 mod command;
@@ -13,10 +13,12 @@ pub use error::MachineError;
 pub(crate) use error::{is_full, remedy};
 pub use output::{Capture, Captured};
 
-use capstan_plan::{Argv, Artifact, Digest, EnvVar, Facts, HttpUrl, MachinePath};
+use capstan_plan::{Argv, Artifact, Digest, EnvVar, Facts, HttpUrl, HttpsTarget, MachinePath, TcpAddress};
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::future::Future;
+use std::io;
 use std::time::Duration;
 
 /// The operating system of a machine: files, units and processes.
@@ -116,9 +118,38 @@ pub trait Machine: Send + Sync {
         async { Ok(()) }
     }
 
+    /// Ends the program with this key as [`dismiss`](Self::dismiss) does, and returns its result if there is one. The result is
+    /// available until the program is dismissed. An error means that it may still run.
+    fn cancel(&self, key: &CommandKey) -> impl Future<Output = Result<Resumed, MachineError>> + Send {
+        async { self.dismiss(key).await.map(|()| Resumed::Nothing) }
+    }
+
     /// The status code of a GET request.
     fn get(&self, url: &HttpUrl, timeout: Duration)
     -> impl Future<Output = Result<u16, MachineError>> + Send;
+
+    /// The status code of a GET request over TLS.
+    fn get_https(
+        &self,
+        _: &HttpsTarget,
+        _: Duration,
+    ) -> impl Future<Output = Result<u16, MachineError>> + Send {
+        async { Err(MachineError::io("ask over TLS", io::ErrorKind::Unsupported)) }
+    }
+
+    /// Connects to a port, and sends nothing. An error means that it does not accept connections.
+    fn connect(&self, _: &TcpAddress, _: Duration) -> impl Future<Output = Result<(), MachineError>> + Send {
+        async { Err(MachineError::io("connect to a port", io::ErrorKind::Unsupported)) }
+    }
+
+    /// When what is at a path was last changed, by the wall clock; `None` if the path does not exist. Does not follow
+    /// symbolic links.
+    fn modified(
+        &self,
+        _: &MachinePath,
+    ) -> impl Future<Output = Result<Option<Timestamp>, MachineError>> + Send {
+        async { Err(MachineError::io("look at the age of a file", io::ErrorKind::Unsupported)) }
+    }
 
     /// Facts about the machine. Unknown facts are missing.
     fn facts(&self) -> impl Future<Output = Facts> + Send;

@@ -1,8 +1,9 @@
 //! Files and folders on Linux: atomic, durable, without following links.
 
 use capstan_plan::{Digest, MachinePath};
+use jiff::Timestamp;
 use rustix::fs::{
-    AtFlags, Gid, Mode, OFlags, Uid, fchmod, fchown, fsync, mkdirat, openat, renameat, unlinkat,
+    AtFlags, Gid, Mode, OFlags, Uid, fchmod, fchown, fsync, mkdirat, openat, renameat, statat, unlinkat,
 };
 use rustix::io::Errno;
 use std::fs::File;
@@ -17,6 +18,16 @@ pub(super) fn inspect(root: &OwnedFd, path: &MachinePath) -> Result<Found, Machi
         None => Ok(Found::Nothing),
         Some(folder) => look(&folder, path.name()).map_err(cannot("look at", path)),
     }
+}
+
+pub(super) fn modified(root: &OwnedFd, path: &MachinePath) -> Result<Option<Timestamp>, MachineError> {
+    let Some(folder) = parent(root, path)? else { return Ok(None) };
+    let stat = match statat(&folder, path.name(), AtFlags::SYMLINK_NOFOLLOW) {
+        Err(Errno::NOENT) => return Ok(None),
+        stat => stat.map_err(cannot("look at", path))?,
+    };
+    // A file system may contain any time.
+    Ok(Some(Timestamp::from_second(stat.st_mtime).unwrap_or(Timestamp::MIN)))
 }
 
 pub(super) fn read(root: &OwnedFd, path: &MachinePath, most: u64) -> Result<Vec<u8>, MachineError> {

@@ -16,7 +16,8 @@ mod walk;
 
 pub use command::{RunningCommand, running_commands, supervise};
 
-use capstan_plan::{Artifact, Digest, Facts, HttpUrl, MachinePath};
+use capstan_plan::{Artifact, Digest, Facts, HttpUrl, HttpsTarget, MachinePath, TcpAddress};
+use jiff::Timestamp;
 use rustix::fs::{Mode, OFlags};
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -206,8 +207,36 @@ impl Machine for Linux {
         }
     }
 
+    async fn cancel(&self, key: &CommandKey) -> Result<Resumed, MachineError> {
+        match &self.commands {
+            Some(commands) => commands.cancel(key).await,
+            None => Ok(Resumed::Nothing),
+        }
+    }
+
     async fn get(&self, url: &HttpUrl, timeout: Duration) -> Result<u16, MachineError> {
         http::get(url, timeout).await
+    }
+
+    async fn get_https(&self, target: &HttpsTarget, timeout: Duration) -> Result<u16, MachineError> {
+        let read = async |path: &MachinePath| self.read(path, http::LARGEST_PEM).await;
+        let ca = match &target.ca {
+            Some(path) => Some(read(path).await?),
+            None => None,
+        };
+        let client = match &target.client {
+            Some(client) => Some((read(&client.certificate).await?, read(&client.key).await?)),
+            None => None,
+        };
+        http::get_https(&target.url, ca, client, timeout).await
+    }
+
+    async fn connect(&self, address: &TcpAddress, timeout: Duration) -> Result<(), MachineError> {
+        http::connect(address, timeout).await
+    }
+
+    async fn modified(&self, path: &MachinePath) -> Result<Option<Timestamp>, MachineError> {
+        self.with(path, files::modified).await
     }
 
     async fn facts(&self) -> Facts {

@@ -1,4 +1,4 @@
-//! A store in a folder that only its owner can read: the files `journal` and `plan`, and kept files by their digest.
+//! A store in a folder that only its owner can read: the files `journal`, `archive` and `plan`, and kept files by their digest.
 
 use capstan_files::{Durability, sync_folder};
 use capstan_plan::Digest;
@@ -30,6 +30,23 @@ struct Folder {
 const JOURNAL: &str = "journal";
 const KEPT: &str = "kept";
 const PLAN: &str = "plan";
+const ARCHIVE: &str = "archive";
+
+impl Folder {
+    fn read(&self, name: &str) -> io::Result<Option<Vec<u8>>> {
+        match fs::read(self.path.join(name)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            read => read.map(Some),
+        }
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        match fs::remove_file(self.path.join(name)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            removed => removed.and_then(|()| sync_folder(&self.path)),
+        }
+    }
+}
 
 impl DiskStore {
     /// Opens the folder, and creates it if it does not exist.
@@ -127,19 +144,24 @@ impl Store for DiskStore {
     }
 
     async fn plan(&mut self) -> io::Result<Option<Vec<u8>>> {
-        self.with(|folder| match fs::read(folder.path.join(PLAN)) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            read => read.map(Some),
-        })
-        .await
+        self.with(|folder| folder.read(PLAN)).await
     }
 
     async fn forget_plan(&mut self) -> io::Result<()> {
-        self.with(|folder| match fs::remove_file(folder.path.join(PLAN)) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-            removed => removed.and_then(|()| sync_folder(&folder.path)),
-        })
-        .await
+        self.with(|folder| folder.remove(PLAN)).await
+    }
+
+    async fn archive(&mut self) -> io::Result<Option<Vec<u8>>> {
+        self.with(|folder| folder.read(ARCHIVE)).await
+    }
+
+    async fn put_archive(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let bytes = bytes.to_vec();
+        self.with(move |folder| put(&folder.path, ARCHIVE, &bytes)).await
+    }
+
+    async fn forget_archive(&mut self) -> io::Result<()> {
+        self.with(|folder| folder.remove(ARCHIVE)).await
     }
 
     async fn keep_only(&mut self, digests: &BTreeSet<Digest>) -> io::Result<()> {

@@ -1,4 +1,4 @@
-//! Durable storage of the journal, the accepted plan, and the previous content of files.
+//! Durable storage of the journal, its archive, the accepted plan, and the previous content of files.
 //!
 //! It is a trait, so that tests can simulate a crash at every write. A store does not interpret its content.
 
@@ -38,6 +38,15 @@ pub trait Store: Send + Sync {
 
     /// Removes the accepted plan. Durable when it returns.
     fn forget_plan(&mut self) -> impl Future<Output = io::Result<()>> + Send;
+
+    /// The archive of earlier attempts, if there is one.
+    fn archive(&mut self) -> impl Future<Output = io::Result<Option<Vec<u8>>>> + Send;
+
+    /// Replaces the archive atomically.
+    fn put_archive(&mut self, bytes: &[u8]) -> impl Future<Output = io::Result<()>> + Send;
+
+    /// Removes the archive. Durable when it returns.
+    fn forget_archive(&mut self) -> impl Future<Output = io::Result<()>> + Send;
 
     /// Removes all kept content except this.
     fn keep_only(&mut self, digests: &BTreeSet<Digest>) -> impl Future<Output = io::Result<()>> + Send;

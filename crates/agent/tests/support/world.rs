@@ -6,7 +6,8 @@ use capstan_agent::machine::{
     Captured, CommandKey, Exit, Found, Invocation, MachineError, Metadata, Ran, Resumed,
 };
 use capstan_agent::store::Store;
-use capstan_plan::{Artifact, Digest, Facts, HttpUrl, MachinePath};
+use capstan_plan::{Artifact, Digest, Facts, HttpUrl, HttpsTarget, MachinePath, TcpAddress};
+use jiff::Timestamp;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -18,6 +19,8 @@ pub(crate) struct State {
     pub(crate) nodes: BTreeMap<MachinePath, Node>,
     pub(crate) journal: Vec<u8>,
     pub(crate) kept: BTreeMap<Digest, Vec<u8>>,
+    /// Earlier attempts.
+    pub(crate) archive: Option<Vec<u8>>,
     /// The accepted plan.
     pub(crate) plan: Option<Vec<u8>>,
     /// What was fetched.
@@ -27,12 +30,16 @@ pub(crate) struct State {
     pub(crate) boots: usize,
     /// How often each command was started.
     pub(crate) started: BTreeMap<String, usize>,
+    /// The variables that each command was last started with.
+    pub(crate) variables: BTreeMap<String, Vec<(String, String)>>,
     /// Whether commands with a key outlive the agent.
     pub(crate) supervises: bool,
     /// Commands that outlive the agent, with their words, and their result if they have ended.
     pub(crate) commands: Vec<(CommandKey, Vec<String>, Option<Ran>)>,
     /// Whether the machine cannot say which commands run.
     pub(crate) blind: bool,
+    /// Ports that accept connections.
+    pub(crate) open_ports: BTreeSet<u16>,
     /// Whether there is no room on the disk.
     pub(crate) full: bool,
     /// Programs whose self-check fails.
@@ -179,7 +186,7 @@ impl State {
     }
 
     /// What the commands of the suites do. `flaky n` fails n times; `touch path`; `rm path`; `echo text`; `false`;
-    /// `reboot n` ends everything, and `rebooted n` asks whether the machine was booted more often than that; everything
+    /// `complain text` fails; `reboot n` ends everything, and `rebooted n` asks whether the machine was booted more often than that; everything
     /// else succeeds.
     fn execute(&mut self, words: &[String]) -> Ran {
         let line = words.join(" ");
@@ -199,6 +206,7 @@ impl State {
             "reboot" => (self.boots, self.dead) = (self.boots + 1, true),
             "rebooted" if self.boots <= argument.parse().unwrap() => code = 1,
             "echo" => stdout = words[1..].join(" "),
+            "complain" => (code, stdout) = (1, words[1..].join(" ")),
             "false" => code = 1,
             _ => {}
         }
@@ -294,6 +302,11 @@ impl State {
                     }
                 }
                 _ => (5, String::new()),
+            },
+            ["is-active", name] => match self.units.get(name) {
+                Some(unit) if unit.active => (0, "active\n".to_owned()),
+                Some(_) => (3, "inactive\n".to_owned()),
+                None => (4, String::new()),
             },
             ["status", .., name] => {
                 let known = self.units.contains_key(name);
@@ -447,7 +460,12 @@ impl Machine for World {
 
     async fn run(&self, invocation: Invocation<'_>) -> Result<Ran, MachineError> {
         let words = invocation.argv.words();
-        let start = |state: &mut State| *state.started.entry(words.join(" ")).or_default() += 1;
+        let env = invocation.env.iter();
+        let env: Vec<_> = env.map(|v| (v.name.clone(), v.value.expose().to_owned())).collect();
+        let start = |state: &mut State| {
+            state.variables.insert(words.join(" "), env.clone());
+            *state.started.entry(words.join(" ")).or_default() += 1;
+        };
         let whole = |state: &mut State| {
             // A program with a path must be there; the others are the system's.
             if words[0].starts_with('/')
@@ -469,6 +487,15 @@ impl Machine for World {
                 state.supervise(key, words, None);
             }
         };
+        if words[0] == "hang" {
+            // It runs until it is ended.
+            let hang = |state: &mut State| {
+                half(state);
+                Ok(())
+            };
+            self.atomic(hang).map_err(|error| MachineError::io("start it", error))?;
+            return std::future::pending().await;
+        }
         self.operate(whole, half).map_err(|error| MachineError::io("start it", error))
     }
 
@@ -514,8 +541,43 @@ impl Machine for World {
         self.atomic(dismiss).map_err(|error| MachineError::io("end a command", error))
     }
 
+    async fn cancel(&self, key: &CommandKey) -> Result<Resumed, MachineError> {
+        let cancel = |state: &mut State| {
+            let Some(at) = state.commands.iter().position(|(known, ..)| known == key) else {
+                return Ok(Resumed::Nothing);
+            };
+            if state.commands[at].2.is_none() {
+                let words = state.commands[at].1.join(" ");
+                let ran =
+                    Ran { exit: Exit::Signal(15), stdout: "last words".into(), stderr: Captured::default() };
+                state.commands[at].2 = Some(ran);
+                state.ended.push(words);
+            }
+            Ok(state.commands[at].2.clone().map_or(Resumed::Nothing, Resumed::Ended))
+        };
+        self.atomic(cancel).map_err(|error| MachineError::io("end a command", error))
+    }
+
     async fn get(&self, _: &HttpUrl, _: Duration) -> Result<u16, MachineError> {
         self.atomic(|_| Ok(200)).map_err(|error| MachineError::io("ask", error))
+    }
+
+    async fn get_https(&self, target: &HttpsTarget, _: Duration) -> Result<u16, MachineError> {
+        let refuses = target.url.path() == "/refuses";
+        self.atomic(|_| Ok(if refuses { 403 } else { 204 })).map_err(|error| MachineError::io("ask", error))
+    }
+
+    async fn connect(&self, address: &TcpAddress, _: Duration) -> Result<(), MachineError> {
+        let connect = |state: &mut State| match state.open_ports.contains(&address.port()) {
+            true => Ok(()),
+            false => Err(io::ErrorKind::ConnectionRefused.into()),
+        };
+        self.atomic(connect).map_err(|error| MachineError::io(format!("connect to {address}"), error))
+    }
+
+    async fn modified(&self, path: &MachinePath) -> Result<Option<Timestamp>, MachineError> {
+        let look = |state: &mut State| Ok(state.nodes.contains_key(path).then(super::start));
+        self.atomic(look).map_err(io_error("look at", path))
     }
 
     async fn facts(&self) -> Facts {
@@ -572,6 +634,25 @@ impl Store for World {
     async fn forget_plan(&mut self) -> io::Result<()> {
         self.atomic(|state| {
             state.plan = None;
+            Ok(())
+        })
+    }
+
+    async fn archive(&mut self) -> io::Result<Option<Vec<u8>>> {
+        self.atomic(|state| Ok(state.archive.clone()))
+    }
+
+    async fn put_archive(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.atomic(|state| {
+            state.has_room()?;
+            state.archive = Some(bytes.to_vec());
+            Ok(())
+        })
+    }
+
+    async fn forget_archive(&mut self) -> io::Result<()> {
+        self.atomic(|state| {
+            state.archive = None;
             Ok(())
         })
     }

@@ -21,7 +21,7 @@ const COMPARING: Duration = Duration::from_secs(600);
 const RELIEF: Duration = Duration::from_secs(30);
 
 /// What is ours to write. A request for a credential is written elsewhere, and others may add to what they understand.
-const OURS: [&str; 17] = [
+const OURS: [&str; 18] = [
     "plan",
     "phase",
     "step",
@@ -29,6 +29,7 @@ const OURS: [&str; 17] = [
     "message",
     "output",
     "attempts",
+    "outputs",
     "probes",
     "drift",
     "facts",

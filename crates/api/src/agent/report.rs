@@ -183,6 +183,12 @@ pub struct MachineReportStatus {
     #[schemars(range(min = 0))]
     pub attempts: Option<i32>,
 
+    /// What other steps of the plan have printed last, newest first: the end of each output. The oldest are left out when all
+    /// of them have more than 8 KiB. The agent has all output of every step: `capstan-agent explain --step NAME`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 32), extend("x-kubernetes-list-type" = "atomic"))]
+    pub outputs: Vec<StepTail>,
+
     /// Results of the health probes of the machine, such as whether the kubelet responds.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
@@ -444,6 +450,31 @@ pub struct StepOutput {
 
     /// Standard error.
     pub stderr: Option<Excerpt>,
+}
+
+/// End of the output of a step, as of its last attempt.
+#[skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct StepTail {
+    /// Name of the step.
+    #[schemars(length(min = 1, max = 63), regex(pattern = DNS_LABEL))]
+    pub step: String,
+
+    /// Exit code of the step's command.
+    pub exit_code: Option<i32>,
+
+    /// Time at which the attempt ended.
+    #[schemars(with = "Option<crate::schema::TimeSchema>")]
+    pub finished: Option<Time>,
+
+    /// End of the standard output.
+    #[schemars(length(min = 1, max = 1024))]
+    pub stdout: Option<String>,
+
+    /// End of the standard error.
+    #[schemars(length(min = 1, max = 1024))]
+    pub stderr: Option<String>,
 }
 
 /// Beginning and end of a text.

@@ -5,7 +5,7 @@ mod args;
 pub(crate) use args::LogsArgs;
 
 use anyhow::{Context, Result, bail};
-use capstan_api::agent::{Excerpt, MachineReport};
+use capstan_api::agent::{Excerpt, MachineReport, MachineReportStatus};
 use futures::TryStreamExt as _;
 use kube::api::Api;
 use kube::runtime::{WatchStreamExt as _, watcher};
@@ -41,17 +41,20 @@ pub(crate) async fn run(args: &LogsArgs) -> Result<()> {
     let printed = match args.output {
         Some(Format::Json) => Output::Json.print(&report)?,
         Some(Format::Yaml) => Output::Yaml.print(&report)?,
-        Some(Format::Wide) | None => text(&report),
+        Some(Format::Wide) | None => match &args.step {
+            Some(step) => of_step(&report, step)?,
+            None => text(&report),
+        },
     };
     std::io::stdout().write_all(printed.as_bytes())?;
     if args.watch {
-        watch(api, name, printed).await?;
+        watch(api, name, args.step.as_deref(), printed).await?;
     }
     Ok(())
 }
 
 /// Prints what is new, until somebody presses Ctrl-C or the report is gone.
-async fn watch(api: Api<MachineReport>, name: &str, mut printed: String) -> Result<()> {
+async fn watch(api: Api<MachineReport>, name: &str, step: Option<&str>, mut printed: String) -> Result<()> {
     let config = watcher::Config::default().fields(&format!("metadata.name={name}"));
     let mut reports = std::pin::pin!(watcher(api, config).default_backoff().applied_objects());
     let stop = stop::on_signal()?;
@@ -61,7 +64,11 @@ async fn watch(api: Api<MachineReport>, name: &str, mut printed: String) -> Resu
             () = stop.clone() => None,
         };
         let Some(report) = next else { return Ok(()) };
-        let news = text(&report);
+        // A step that a new plan has not come to has printed nothing yet.
+        let news = match step {
+            Some(step) => of_step(&report, step).unwrap_or_default(),
+            None => text(&report),
+        };
         if news != printed {
             std::io::stdout().write_all(news.as_bytes())?;
             printed = news;
@@ -90,13 +97,51 @@ fn text(report: &MachineReport) -> String {
     for line in status.message.iter().flat_map(|message| message.lines()) {
         _ = writeln!(text, "{line}");
     }
+    text.push_str(&streams(status));
+    harmless(&text)
+}
+
+/// The output of the current step.
+fn streams(status: &MachineReportStatus) -> String {
+    let mut text = String::new();
     let output = status.output.clone().unwrap_or_default();
     for (stream, excerpt) in [("stdout", output.stdout), ("stderr", output.stderr)] {
         for line in excerpt.iter().flat_map(lines) {
+            // Writing to a String cannot fail.
             _ = writeln!(text, "{stream}  {line}");
         }
     }
-    harmless(&text)
+    text
+}
+
+/// For people: what a step has printed last.
+///
+/// # Errors
+/// If the report does not have it.
+fn of_step(report: &MachineReport, step: &str) -> Result<String> {
+    let status = report.status.clone().unwrap_or_default();
+    let is_current = status.step.as_ref().is_some_and(|current| current.name == step);
+    if is_current && status.output.is_some() {
+        return Ok(harmless(&streams(&status)));
+    }
+    let Some(tail) = status.outputs.iter().find(|tail| tail.step == step) else {
+        let current = status.step.iter().filter(|_| status.output.is_some()).map(|current| &current.name);
+        let known: Vec<&str> =
+            current.chain(status.outputs.iter().map(|tail| &tail.step)).map(String::as_str).collect();
+        let known = if known.is_empty() { "no step".to_owned() } else { known.join(", ") };
+        bail!(
+            "the report has no output of step {step:?}; it has output of {known}. On the machine, `capstan-agent explain --step \
+             {step}` prints what it has kept"
+        );
+    };
+    let mut text = String::new();
+    for (stream, output) in [("stdout", &tail.stdout), ("stderr", &tail.stderr)] {
+        for line in output.iter().flat_map(|output| output.lines()) {
+            // Writing to a String cannot fail.
+            _ = writeln!(text, "{stream}  {line}");
+        }
+    }
+    Ok(harmless(&text))
 }
 
 fn lines(excerpt: &Excerpt) -> Vec<String> {
@@ -128,5 +173,26 @@ mod tests {
         let expected = "plan 3: Failed, step 2 of 7, start (exit code 1)\nit did not start\n\
                         stdout  a\nstdout  \u{fffd}[2Jb\nstdout  […]\nstdout  z\nstderr  no\n";
         assert_eq!(text(&report), expected);
+    }
+
+    #[test]
+    fn the_output_of_any_step_is_shown() {
+        let report: MachineReport = serde_json::from_value(json!({
+            "apiVersion": "agent.capstan.dev/v1alpha1", "kind": "MachineReport", "metadata": {"name": "m"},
+            "spec": {"machineID": "i", "machineName": "m"},
+            "status": {
+                "plan": {"digest": "0".repeat(64), "revision": 3}, "phase": "Failed",
+                "step": {"name": "start", "index": 3, "total": 7}, "output": {"stderr": {"head": "no"}},
+                "outputs": [{"step": "install", "exitCode": 0, "stdout": "a\n\x1b[2Jb", "stderr": "c"}],
+            },
+        }))
+        .expect("a report");
+        assert_eq!(
+            of_step(&report, "install").expect("output"),
+            "stdout  a\nstdout  \u{fffd}[2Jb\nstderr  c\n"
+        );
+        assert_eq!(of_step(&report, "start").expect("output"), "stderr  no\n");
+        let error = of_step(&report, "ready").expect_err("no output").to_string();
+        assert!(error.contains("it has output of start, install. On the machine"), "{error}");
     }
 }

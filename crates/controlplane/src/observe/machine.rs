@@ -6,13 +6,14 @@ use capstan_api::core::{Machine, MachineAddress, MachineAddressType, MachineDele
 use capstan_api::keep;
 use capstan_api::meta::{annotations, labels};
 use capstan_controller::identity;
+use capstan_plan::Revision;
 use capstan_planner::facts::{Hook, MachineFacts};
 use capstan_planner::healing::Record;
 use capstan_planner::plans::drain_timeout;
 use jiff::Timestamp;
 use kube::ResourceExt as _;
 
-use crate::names::{HEALING, LEAVE_ETCD_HOOK, RETRY};
+use crate::names::{CANCEL, HEALING, LEAVE_ETCD_HOOK, RETRY};
 
 /// Condition of a Machine with the result of its health check.
 pub(crate) const HEALTH_CHECK_SUCCEEDED: &str = "HealthCheckSucceeded";
@@ -55,6 +56,7 @@ pub(crate) fn of(machine: &Machine, config: Option<&CapstanConfig>) -> MachineFa
         hook: hook(machine),
         awaited_since: awaited_since(status.deletion.as_ref()),
         retry: machine.annotations().get(RETRY).cloned(),
+        cancel: machine.annotations().get(CANCEL).and_then(|text| Revision::new(text.parse().ok()?).ok()),
         ..MachineFacts::default()
     }
 }

@@ -9,7 +9,7 @@ use capstan_controller::error::{Result, chain};
 use capstan_controller::patch::Patcher;
 use capstan_distro::Endpoint;
 use capstan_planner::facts::{EtcdView, MachineFacts, PlanFacts, Progress};
-use capstan_planner::plans::{Gate, Outcome, View, gate, is_to_be_uncordoned};
+use capstan_planner::plans::{Gate, Outcome, View, cancel, gate, is_to_be_uncordoned};
 use capstan_planner::wait;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
@@ -115,7 +115,9 @@ impl<W: Workload> Planner<'_, W> {
             let (mut outcome, setup) = self.one(machine, config, facts, index).await?;
             let read = self.plans.get(&plan_secret(&name)).map(Arc::as_ref);
             let plan = status::plan(&facts[index], setup.as_deref(), read);
-            if let Some(wait) = self.gate(machine, facts, index).await? {
+            if !self.cancel(&mut facts[index]).await?
+                && let Some(wait) = self.gate(machine, facts, index).await?
+            {
                 outcome = Outcome::Waiting(wait);
             }
             self.write_status(config, &outcome, plan).await?;
@@ -175,6 +177,7 @@ impl<W: Workload> Planner<'_, W> {
             expires: sealed.plan().expires,
             sound: true,
             is_open,
+            cancelled: None,
             drain_since: None,
             record,
             programs: capstan_distro::programs(sealed.plan()).cloned().collect(),
@@ -253,11 +256,22 @@ impl<W: Workload> Planner<'_, W> {
         }
         let plan = facts[index].plan.as_mut().filter(|plan| !plan.is_open);
         if let Some(plan) = plan {
-            write::open_gate(scope, secret, plan.id, self.materials.keys).await?;
+            write::open_gate(scope, secret, plan, self.materials.keys).await?;
             tracing::info!(machine = machine.name_any(), plan = %plan.id, "gate opened");
             plan.is_open = true;
         }
         Ok(None)
+    }
+
+    /// Tells a machine that its plan is cancelled, if the user says so. Returns whether the plan Secret was written.
+    async fn cancel(&mut self, machine: &mut MachineFacts) -> Result<bool> {
+        let (Some(revision), Some(plan)) = (cancel(machine), machine.plan.as_mut()) else { return Ok(false) };
+        let secret = self.plans.get(&plan_secret(&machine.name));
+        let Some(secret) = secret.filter(|secret| observe::is_of(secret, plan.id)) else { return Ok(false) };
+        write::cancel(self.scope, secret, plan, revision, self.materials.keys).await?;
+        tracing::info!(machine = machine.name, plan = %plan.id, %revision, "plan cancelled");
+        plan.cancelled = Some(revision);
+        Ok(true)
     }
 
     async fn uncordon(&mut self, machine: &mut MachineFacts) {

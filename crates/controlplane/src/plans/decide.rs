@@ -133,9 +133,8 @@ pub(crate) fn decide(
         }
         Verdict::Write { revision, attempt } => (revision, attempt),
     };
-    if let Err(unsupported) =
-        supports(own, &Capabilities::needed_by(&rendered.steps, rendered.agent.as_ref()))
-    {
+    let needed = Capabilities::needed_by(&rendered.steps, &rendered.probes, rendered.agent.as_ref());
+    if let Err(unsupported) = supports(own, &needed) {
         return Decision::Tell(match unsupported {
             Unsupported::Unknown(wait) => Outcome::Waiting(wait),
             Unsupported::Lacking(wait) => Outcome::Unsupported(wait),

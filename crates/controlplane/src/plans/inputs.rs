@@ -6,7 +6,7 @@ use capstan_api::core::{Machine, MachineTaint};
 use capstan_distro::{
     Endpoint, Heal, InputError, Inputs, Network, Rendered, Role, SecretFiles, Snapshot, is_of_version, render,
 };
-use capstan_plan::{AgentProgram, Capabilities, Revision};
+use capstan_plan::{AgentProgram, Capabilities, Capability, Revision};
 use capstan_planner::MachineFacts;
 use capstan_planner::budget::Budgets;
 use capstan_planner::plans::{self, Setup};
@@ -61,8 +61,9 @@ pub(crate) fn rendered(
     let programs = facts.plan.iter().flat_map(|plan| &plan.programs);
     let after = restart_after(materials.owner, facts, materials.now)
         .or_else(|| plans::restart_after(materials.budgets.restart_after(facts)?, facts, materials.now));
-    // As long as nothing is known of the agent, a plan that needs something of it is not written.
-    let capabilities = facts.capabilities.clone().unwrap_or_else(Capabilities::all);
+    // As long as nothing is known of the agent, a plan that needs something of it is not written. No plan waits for probes.
+    let unknown = || Capabilities::all().without(Capability::Targets);
+    let capabilities = facts.capabilities.clone().unwrap_or_else(unknown);
     render(&Inputs {
         role: *role,
         others_serve: *others_serve,

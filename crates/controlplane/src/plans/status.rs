@@ -66,6 +66,7 @@ mod tests {
             expires: jiff::Timestamp::UNIX_EPOCH,
             sound: true,
             is_open: false,
+            cancelled: None,
             drain_since: None,
             record: capstan_planner::plans::Record::default(),
             programs: Vec::new(),

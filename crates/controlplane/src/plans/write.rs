@@ -6,8 +6,9 @@ use capstan_controller::error::{Doing as _, Error, Result};
 use capstan_controller::{identity, owners, plans, secrets};
 use capstan_distro::{RENDERER, RESTART_GATE, Rendered};
 use capstan_plan::{
-    MachineIdentity, MachinePlan, OpenGates, PlanId, Revision, SECRET_TYPE, SealedPlan, SecretData, StepName,
+    MachineIdentity, MachinePlan, OpenGates, PlanId, Revision, SECRET_TYPE, SealedPlan, StepName,
 };
+use capstan_planner::facts::PlanFacts;
 use capstan_planner::plans::{LIFE, Record};
 use jiff::Timestamp;
 use k8s_openapi::ByteString;
@@ -78,7 +79,7 @@ pub(crate) async fn plan(
     let mut data = plan.sealed.sign(&keys.signing).to_secret_data();
     data.extend(keys.successions.to_secret_data());
     if plan.is_open {
-        data.extend(gates(plan.sealed.id(), keys));
+        data.extend(open(plan.sealed.id()).seal(&keys.signing).to_secret_data());
     }
     secret.data = Some(data.into_iter().map(|(key, value)| (key, ByteString(value))).collect());
     secret.metadata.owner_references = owners::plain(machine).map(|owner| vec![owner]);
@@ -114,16 +115,37 @@ pub(crate) async fn plan(
     Ok(setup)
 }
 
-/// The authorization to open the gate of a plan.
-fn gates(plan: PlanId, keys: &Keys) -> SecretData {
+/// The open gate of a plan.
+fn open(plan: PlanId) -> OpenGates {
     let gate: StepName = RESTART_GATE.parse().expect("the name of a step");
-    OpenGates::new(plan, [gate]).seal(&keys.signing).to_secret_data()
+    OpenGates::new(plan, [gate])
 }
 
 /// Opens the gate of the plan in a Secret, unless that has changed since it was read.
-pub(crate) async fn open_gate(scope: &Scope<'_>, read: &Secret, plan: PlanId, keys: &Keys) -> Result<()> {
-    let data: BTreeMap<String, ByteString> =
-        gates(plan, keys).into_iter().map(|(key, value)| (key, ByteString(value))).collect();
+pub(crate) async fn open_gate(scope: &Scope<'_>, read: &Secret, plan: &PlanFacts, keys: &Keys) -> Result<()> {
+    let gates = open(plan.id);
+    put_gates(scope, read, plan.cancelled.into_iter().fold(gates, OpenGates::cancelling), keys).await
+}
+
+/// Cancels plans up to this revision, unless the Secret has changed since it was read.
+pub(crate) async fn cancel(
+    scope: &Scope<'_>,
+    read: &Secret,
+    plan: &PlanFacts,
+    revision: Revision,
+    keys: &Keys,
+) -> Result<()> {
+    let gates = if plan.is_open { open(plan.id) } else { OpenGates::none(plan.id) };
+    put_gates(scope, read, gates.cancelling(revision), keys).await
+}
+
+async fn put_gates(scope: &Scope<'_>, read: &Secret, gates: OpenGates, keys: &Keys) -> Result<()> {
+    let data: BTreeMap<String, ByteString> = gates
+        .seal(&keys.signing)
+        .to_secret_data()
+        .into_iter()
+        .map(|(key, value)| (key, ByteString(value)))
+        .collect();
     let patch = json!({"metadata": {"resourceVersion": read.resource_version()}, "data": data});
     scope.patch::<Secret>(&read.name_any(), &patch).await.map(|_| ())
 }

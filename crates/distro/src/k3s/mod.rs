@@ -22,6 +22,8 @@
 //! | `snapshot-prune` | removes surplus snapshots |
 //! | `after-…` | the user's commands |
 //!
+//! [`probes`] has what is asked afterwards.
+//!
 //! Everything that k3s reads when it starts is written after the gate. If a machine reboots while its plan waits at the
 //! gate, or its k3s crashes, k3s starts the previous version with the previous configuration. The agent also waits for
 //! the gate before it removes files that are no longer in the plan.
@@ -30,6 +32,7 @@
 //! (`room`), the software, and finally the script.
 
 mod config;
+mod probes;
 mod release;
 mod settings;
 mod software;
@@ -38,8 +41,8 @@ mod token;
 mod unit;
 
 use capstan_plan::{
-    Action, Artifact, Check, Command, Content, EnvVar, File, Gate, HttpUrl, MachinePath, Mode, OnDrift,
-    Probe, Repeat, Retry, SecretText, Step, StepName, Stop, Target, Undo, Unit,
+    Action, Artifact, Check, Command, Content, EnvVar, File, Gate, MachinePath, Mode, OnDrift, Repeat, Retry,
+    SecretText, Step, StepName, Stop, Target, Undo, Unit,
 };
 
 use crate::cost::Cost;
@@ -57,9 +60,6 @@ pub(crate) use software::{IMAGES, PROGRAM, is_of_version, is_program};
 const CONFIG: &str = "/etc/rancher/k3s/config.yaml";
 const TLS: &str = "/var/lib/rancher/k3s/server/tls";
 const SCRIPT: &str = "/opt/capstan/lib/k3s.sh";
-
-/// Where the kubelet says how it is.
-const KUBELET: &str = "http://127.0.0.1:10248/healthz";
 
 /// What the user may not write, because it is ours and leaves the machine with us.
 const OURS: [&str; 3] = [TLS, "/opt/capstan", "/etc/systemd/system/k3s.service.d"];
@@ -122,9 +122,7 @@ pub(crate) fn render(inputs: &Inputs<'_>) -> Result<Rendered, InputError> {
         let theirs = steps.iter_mut().filter(|step| step.name.as_str() != "script");
         theirs.for_each(|step| step.on_drift = OnDrift::Report);
     }
-    // Asked again and again, so it must cost next to nothing; whether the API server answers is seen from outside.
-    let kubelet = HttpUrl::new(KUBELET).expect("an address of this module");
-    let probes = vec![Probe::new(name("kubelet"), Target::Http(kubelet))];
+    let probes = probes::of(inputs);
     let tokens = [Some(inputs.token), inputs.agent_token.filter(|_| inputs.role.is_server())];
     let redact = tokens.into_iter().flatten().map(|token| SecretText::new(token::password(token))).collect();
     let (agent, left_out) = (inputs.agent.cloned(), inputs.left_out());

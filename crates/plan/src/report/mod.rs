@@ -24,6 +24,9 @@ pub struct Report {
     /// The latest applied plan, if that is not the one in `standing`.
     pub applied: Option<PlanId>,
 
+    /// What the other steps of the plan have printed last, the newest first. The current step is in `standing`.
+    pub outputs: Vec<StepTail>,
+
     /// Results of the probes. Those without a result are omitted.
     pub probes: Vec<ProbeResult>,
 
@@ -209,6 +212,30 @@ impl StepOutput {
     pub const fn is_empty(&self) -> bool {
         self.stdout.is_none() && self.stderr.is_none()
     }
+}
+
+/// The end of what a step has printed in its last attempt. Redacted, because all readers of reports can see it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StepTail {
+    /// Name of the step.
+    pub step: StepName,
+
+    /// Exit code, if it runs a command.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exit_code: Option<i32>,
+
+    /// When the attempt ended.
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "crate::time::option")]
+    pub finished: Option<Timestamp>,
+
+    /// End of its standard output.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stdout: Option<String>,
+
+    /// End of its standard error.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stderr: Option<String>,
 }
 
 /// The beginning and the end of a text. Redacted, because all readers of reports can see it.

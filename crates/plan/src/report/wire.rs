@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Drift, Excerpt, Facts, HostileReport, Ledger, LedgerItem, Phase, ProbeResult, Progress, RejectedProgram,
-    Report, ReportedProgram, Standing, StepOutput, StepProgress,
+    Report, ReportedProgram, Standing, StepOutput, StepProgress, StepTail,
 };
 use crate::{KeyId, PlanId, ReportedCapabilities, limits};
 
@@ -26,6 +26,8 @@ pub(super) struct Status {
     output: StepOutput,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     attempts: Option<u32>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    outputs: Vec<StepTail>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     probes: Vec<ProbeResult>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -59,6 +61,7 @@ impl From<Report> for Status {
             message: None,
             output: StepOutput::default(),
             attempts: None,
+            outputs: report.outputs.into_iter().map(tail).take(limits::OUTPUTS).collect(),
             probes: report.probes.into_iter().take(limits::PROBES).map(probe).collect(),
             drift: report.drift.into_iter().take(limits::DRIFT_ITEMS).map(drift).collect(),
             facts: report.facts.map(facts).filter(|facts| *facts != Facts::default()),
@@ -117,6 +120,7 @@ impl TryFrom<Status> for Report {
         Ok(Self {
             standing,
             applied: status.applied,
+            outputs: status.outputs,
             probes: status.probes,
             drift: status.drift,
             facts: status.facts,
@@ -167,6 +171,17 @@ fn excerpt(excerpt: Excerpt) -> Option<Excerpt> {
         omitted_bytes: excerpt.omitted_bytes.map(|bytes| bytes.min(i64::MAX as u64)),
     };
     (excerpt != Excerpt::default()).then_some(excerpt)
+}
+
+/// With the last characters of each text.
+fn tail(tail: StepTail) -> StepTail {
+    let last = |text: Option<String>| {
+        text.filter(|text| !text.is_empty()).map(|text| {
+            let cut = text.char_indices().rev().nth(limits::TAIL_CHARACTERS - 1).map_or(0, |(at, _)| at);
+            text[cut..].to_owned()
+        })
+    };
+    StepTail { stdout: last(tail.stdout), stderr: last(tail.stderr), ..tail }
 }
 
 fn probe(probe: ProbeResult) -> ProbeResult {

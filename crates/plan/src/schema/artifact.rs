@@ -78,6 +78,13 @@ impl Source {
 )]
 pub struct SourceUrlError;
 
+/// Error: the text is not a valid `https` URL.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "an address must be https://host[:port]/path in at most 2048 plain ASCII characters, without user, password or fragment"
+)]
+pub struct HttpsUrlError;
+
 /// URL of an artifact.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
@@ -89,10 +96,19 @@ pub enum SourceUrl {
 }
 
 /// An `https` URL.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub struct HttpsUrl(Address);
 
 impl HttpsUrl {
+    /// Parses the URL.
+    ///
+    /// # Errors
+    /// If it is not valid, or its scheme is not `https`.
+    pub fn new(text: impl Into<String>) -> Result<Self, HttpsUrlError> {
+        Address::new(text.into(), "https://", 443).map(Self).ok_or(HttpsUrlError)
+    }
+
     /// Host name or IP address; an IPv6 address without its brackets.
     pub fn host(&self) -> &str {
         self.0.host()
@@ -114,6 +130,26 @@ impl HttpsUrl {
     }
 }
 
+impl TryFrom<String> for HttpsUrl {
+    type Error = HttpsUrlError;
+
+    fn try_from(text: String) -> Result<Self, HttpsUrlError> {
+        Self::new(text)
+    }
+}
+
+impl From<HttpsUrl> for String {
+    fn from(url: HttpsUrl) -> Self {
+        url.0.into_string()
+    }
+}
+
+impl fmt::Display for HttpsUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0.as_str())
+    }
+}
+
 const FILE: &str = "file://";
 
 impl SourceUrl {
@@ -126,7 +162,7 @@ impl SourceUrl {
         if let Some(path) = text.strip_prefix(FILE) {
             return MachinePath::new(path).map(Self::File).map_err(|_| SourceUrlError);
         }
-        Address::new(text, "https://", 443).map(HttpsUrl).map(Self::Https).ok_or(SourceUrlError)
+        HttpsUrl::new(text).map(Self::Https).map_err(|_| SourceUrlError)
     }
 }
 

@@ -2,7 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use super::{Action, Artifact, EnvVar, Limit, MachinePlan, Probe, Source, SourceUrl, Step, Unit, limits};
+use super::{
+    Action, Artifact, EnvVar, FileTarget, Limit, MachinePlan, Probe, Source, SourceUrl, Step, Target, Unit,
+    limits,
+};
 use crate::{MachinePath, StepName};
 
 /// Why a plan is invalid. Names the field, and never repeats a value that may be secret.
@@ -140,7 +143,17 @@ fn step_alone(field: &str, step: &Step) -> Result<(), PlanError> {
         }
         Action::Artifact(artifact) => artifact_alone(&format!("{field}.action.artifact"), artifact),
         Action::Unit(unit) => unit_alone(&format!("{field}.action.unit"), unit),
-        Action::Check(_) | Action::Gate(_) => Ok(()),
+        Action::Check(check) => target_alone(&format!("{field}.action.check.target"), &check.target),
+        Action::Gate(_) => Ok(()),
+    }
+}
+
+fn target_alone(field: &str, target: &Target) -> Result<(), PlanError> {
+    match target {
+        Target::File(FileTarget { max_age_seconds: Some(age), .. }) => {
+            limit(format!("{field}.file.maxAgeSeconds"), *age, 1, limits::AGE_SECONDS)
+        }
+        _ => Ok(()),
     }
 }
 
@@ -192,7 +205,8 @@ fn probe_alone(field: &str, probe: &Probe) -> Result<(), PlanError> {
     limit(format!("{field}.intervalSeconds"), probe.interval_seconds, 1, limits::DELAY_SECONDS)?;
     limit(format!("{field}.timeoutSeconds"), probe.timeout_seconds, 1, limits::DELAY_SECONDS)?;
     limit(format!("{field}.successThreshold"), probe.success_threshold, 1, limits::THRESHOLD)?;
-    limit(format!("{field}.failureThreshold"), probe.failure_threshold, 1, limits::THRESHOLD)
+    limit(format!("{field}.failureThreshold"), probe.failure_threshold, 1, limits::THRESHOLD)?;
+    target_alone(&format!("{field}.target"), &probe.target)
 }
 
 fn variables(field: &str, env: &[EnvVar]) -> Result<(), PlanError> {

@@ -8,6 +8,12 @@ pub const STEPS: usize = 1000;
 pub const PROBES: usize = 32;
 /// Items of the ledger in a report.
 pub const LEDGER_ITEMS: usize = 64;
+/// Steps with output in a report, other than the current one.
+pub const OUTPUTS: usize = 32;
+/// Characters that are kept of each output of such a step.
+pub const TAIL_CHARACTERS: usize = 1024;
+/// Bytes of the outputs of all such steps.
+pub const OUTPUTS_BYTES: usize = 8 * 1024;
 /// Items of drift in a report.
 pub const DRIFT_ITEMS: usize = 16;
 /// Capabilities in a report.
@@ -30,6 +36,8 @@ pub const ATTEMPTS: u32 = 1000;
 pub const DELAY_SECONDS: u32 = 60 * 60;
 /// Consecutive results that a probe may require.
 pub const THRESHOLD: u32 = 100;
+/// Largest age of a file that a probe may allow, in seconds: ten years.
+pub const AGE_SECONDS: u32 = 10 * 366 * 24 * 60 * 60;
 
 /// Bytes of an artifact, as downloaded.
 pub const ARTIFACT_BYTES: u64 = 8 * 1024 * 1024 * 1024;

@@ -11,13 +11,15 @@ mod plan;
 mod step;
 mod target;
 mod unit;
+mod url;
 
 pub use agent::AgentProgram;
-pub use artifact::{Artifact, HttpsUrl, Source, SourceUrl, SourceUrlError, Unpack};
+pub use artifact::{Artifact, HttpsUrl, HttpsUrlError, Source, SourceUrl, SourceUrlError, Unpack};
 pub use check::PlanError;
 pub use command::{Argv, ArgvError, Command, EnvVar, Undo};
 pub use limits::Limit;
 pub use plan::{ApiVersion, MachinePlan, PlanKind};
 pub use step::{Action, Check, Directory, File, OnDrift, Repeat, Retry, Step};
-pub use target::{HttpUrl, Probe, Target, UrlError};
+pub use target::{ClientFiles, FileTarget, HttpsTarget, Probe, Target};
 pub use unit::{Gate, Stop, Unit};
+pub use url::{HttpUrl, TcpAddress, TcpAddressError, UrlError};

@@ -1,11 +1,9 @@
 //! Targets of checks and probes.
 
 use serde::{Deserialize, Serialize};
-use std::fmt;
 
-use super::Argv;
-use super::address::Address;
-use crate::StepName;
+use super::{Argv, HttpUrl, HttpsUrl, TcpAddress};
+use crate::{MachinePath, StepName, UnitName};
 
 /// The target of a check or a probe.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -15,6 +13,69 @@ pub enum Target {
     Exec(Argv),
     /// A GET request, which succeeds with a status of 200 to 299. Redirects are not followed.
     Http(HttpUrl),
+    /// The same over TLS.
+    Https(HttpsTarget),
+    /// A connection, which succeeds if the port accepts it. Nothing is sent.
+    Tcp(TcpAddress),
+    /// A path.
+    File(FileTarget),
+    /// A systemd unit, which succeeds if it is active.
+    Unit(UnitName),
+}
+
+impl Target {
+    /// Whether agents of the first release know it.
+    pub(crate) const fn is_of_first_release(&self) -> bool {
+        matches!(self, Self::Exec(_) | Self::Http(_))
+    }
+}
+
+/// A GET request over TLS, which succeeds with a status of 200 to 299. Redirects are not followed. The files are on the
+/// machine and are read for every request, so that they may be renewed at any time.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct HttpsTarget {
+    /// The URL.
+    pub url: HttpsUrl,
+
+    /// File with the CA bundle, in PEM, that replaces the machine's trust store. If absent, the machine's trust store is
+    /// used.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ca: Option<MachinePath>,
+
+    /// The client certificate. If absent, none is sent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client: Option<ClientFiles>,
+}
+
+impl HttpsTarget {
+    /// A request that is verified with the machine's trust store.
+    pub const fn new(url: HttpsUrl) -> Self {
+        Self { url, ca: None, client: None }
+    }
+}
+
+/// Files of a client certificate. They may be one file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ClientFiles {
+    /// File with the certificate and its chain, in PEM.
+    pub certificate: MachinePath,
+
+    /// File with the private key, in PEM.
+    pub key: MachinePath,
+}
+
+/// A path, which succeeds if something is there that was changed recently enough. Symbolic links are not followed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct FileTarget {
+    /// The path.
+    pub path: MachinePath,
+
+    /// Longest time since the last change of its content. If absent, it may be of any age.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_age_seconds: Option<u32>,
 }
 
 /// A probe that runs after the last step.
@@ -50,122 +111,6 @@ impl Probe {
             timeout_seconds: 5,
             success_threshold: 1,
             failure_threshold: 3,
-        }
-    }
-}
-
-/// Not a valid URL.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "an address must be http://host[:port]/path in at most 2048 plain ASCII characters, without user, password or \
-     fragment; https is not supported yet, use a command"
-)]
-pub struct UrlError;
-
-/// An `http` URL.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
-pub struct HttpUrl(Address);
-
-impl HttpUrl {
-    /// Parses the URL.
-    ///
-    /// # Errors
-    /// If it is not valid, or its scheme is not `http`.
-    pub fn new(text: impl Into<String>) -> Result<Self, UrlError> {
-        Address::new(text.into(), "http://", 80).map(Self).ok_or(UrlError)
-    }
-
-    /// The URL as text.
-    pub fn as_str(&self) -> &str {
-        self.0.as_str()
-    }
-
-    /// Host name or IP address; an IPv6 address without brackets.
-    pub fn host(&self) -> &str {
-        self.0.host()
-    }
-
-    /// Port to connect to.
-    pub const fn port(&self) -> u16 {
-        self.0.port()
-    }
-
-    /// The value of the `Host` header.
-    pub fn authority(&self) -> &str {
-        self.0.authority()
-    }
-
-    /// Path and query.
-    pub fn path(&self) -> &str {
-        self.0.path()
-    }
-}
-
-impl TryFrom<String> for HttpUrl {
-    type Error = UrlError;
-
-    fn try_from(text: String) -> Result<Self, UrlError> {
-        Self::new(text)
-    }
-}
-
-impl From<HttpUrl> for String {
-    fn from(url: HttpUrl) -> Self {
-        url.0.into_string()
-    }
-}
-
-impl fmt::Debug for HttpUrl {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?}", self.as_str())
-    }
-}
-
-impl fmt::Display for HttpUrl {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn addresses_are_taken_apart() {
-        for (text, host, port, authority, path) in [
-            ("http://127.0.0.1:10248/healthz", "127.0.0.1", 10248, "127.0.0.1:10248", "/healthz"),
-            ("http://localhost/", "localhost", 80, "localhost", "/"),
-            ("http://[::1]:8080/a?b=c", "::1", 8080, "[::1]:8080", "/a?b=c"),
-            ("http://[::1]/", "::1", 80, "[::1]", "/"),
-        ] {
-            let url = HttpUrl::new(text).expect(text);
-            assert_eq!((url.host(), url.port(), url.authority(), url.path()), (host, port, authority, path));
-        }
-    }
-
-    #[test]
-    fn other_addresses_are_refused() {
-        for bad in [
-            "",
-            "https://a/",
-            "http://a",
-            "http:///",
-            "http://:80/",
-            "http://a:0/",
-            "http://a:65536/",
-            "http://a:b/",
-            "http://u:p@a/",
-            "http://[zz]/",
-            "http://[::1/",
-            "http://::1/",
-            "http://a/b c",
-            "http://a/\r\nX: y",
-            "http://a/#f",
-            "http://ä/",
-        ] {
-            assert_eq!(HttpUrl::new(bad), Err(UrlError), "{bad:?}");
         }
     }
 }

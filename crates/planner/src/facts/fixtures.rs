@@ -91,6 +91,7 @@ impl MachineFacts {
             expires: Timestamp::MAX,
             sound: true,
             is_open: false,
+            cancelled: None,
             drain_since: None,
             record: Record { attempt: 1, ..Record::default() },
             programs: Vec::new(),

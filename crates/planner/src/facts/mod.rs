@@ -112,6 +112,8 @@ pub struct MachineFacts {
     pub reported_revision: Option<Revision>,
     /// The value of the retry annotation.
     pub retry: Option<String>,
+    /// The revision in the cancel annotation.
+    pub cancel: Option<Revision>,
     /// Differences from the spec of the control plane; empty for workers.
     pub changes: Vec<Change>,
     /// Whether etcd reports its member as healthy.
@@ -159,6 +161,8 @@ pub struct PlanFacts {
     pub sound: bool,
     /// Whether its gate is open.
     pub is_open: bool,
+    /// The last revision that the machine is told to cancel.
+    pub cancelled: Option<Revision>,
     /// Since when the Node is being drained for it.
     pub drain_since: Option<Timestamp>,
     /// What was recorded with it, for the next plan.

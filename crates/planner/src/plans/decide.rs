@@ -105,6 +105,10 @@ pub fn verdict(
             // Written before this plane took over, and not accepted before: the machine obeys only us now.
             _ if plan.epoch < epoch => write(next, plan.record.attempt),
             _ if is_asked_for => write(next, 1),
+            // It was cancelled because it must not go on.
+            _ if plan.cancelled.is_some_and(|last| plan.id.revision() <= last) => {
+                Verdict::Failed { again: None }
+            }
             Some(again) if again <= now => write(next, plan.record.attempt + 1),
             again => Verdict::Failed { again },
         };
@@ -231,6 +235,23 @@ mod tests {
         let mut up = machine.up();
         up.plan.as_mut().expect("a plan").inputs = inputs("a");
         up
+    }
+
+    #[test]
+    fn a_cancelled_plan_is_not_tried_again_until_that_is_asked_for() {
+        let failed = |change: fn(&mut MachineFacts)| {
+            let mut machine = up_to_date(MachineFacts::server("a"));
+            let plan = machine.plan.as_mut().expect("a plan");
+            plan.progress = Progress::Failed("the plan was cancelled".to_owned());
+            plan.cancelled = Some(plan.id.revision());
+            change(&mut machine);
+            verdict(&machine, std::slice::from_ref(&machine), &print("a"), EPOCH, Timestamp::MAX)
+        };
+        assert_eq!(failed(|_| ()), Verdict::Failed { again: None });
+        let earlier = failed(|m| m.plan.as_mut().expect("a plan").cancelled = None);
+        assert!(matches!(earlier, Verdict::Write { attempt: 2, .. }), "{earlier:?}");
+        let asked = failed(|m| m.retry = Some("again".to_owned()));
+        assert!(matches!(asked, Verdict::Write { attempt: 1, .. }), "{asked:?}");
     }
 
     /// A plan of before a move that the machine has carried out stays; one that it refuses because of its epoch is

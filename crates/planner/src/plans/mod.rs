@@ -1,6 +1,7 @@
 //! Plans: which machine begins the cluster, which plan each machine gets, and when it may restart Kubernetes.
 
 mod agents;
+mod cancel;
 mod decide;
 mod earlier;
 mod election;
@@ -10,6 +11,7 @@ mod record;
 mod support;
 
 pub use agents::agent_program;
+pub use cancel::cancel;
 pub(crate) use decide::runs_ahead;
 pub use decide::{LIFE, Verdict, others_serve, restart_after, role, verdict};
 pub use earlier::{Earlier, Effect, Ending, earlier, effect};

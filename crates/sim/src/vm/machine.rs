@@ -2,7 +2,7 @@
 
 use capstan_agent::Machine;
 use capstan_agent::machine::{Captured, Exit, Found, Invocation, MachineError, Metadata, Ran};
-use capstan_plan::{Artifact, Digest, Facts, HttpUrl, MachinePath};
+use capstan_plan::{Artifact, Digest, Facts, HttpUrl, MachinePath, TcpAddress};
 use std::collections::BTreeSet;
 use std::io;
 use std::sync::Arc;
@@ -271,6 +271,14 @@ impl Machine for VmMachine {
         match url.as_str() == KUBELET && runs {
             true => Ok(200),
             false => Err(MachineError::io(format!("ask {url}"), io::ErrorKind::ConnectionRefused)),
+        }
+    }
+
+    async fn connect(&self, address: &TcpAddress, _: Duration) -> Result<(), MachineError> {
+        // Its own ports are those of its k3s.
+        match self.vm.look(|state| state.is_active(K3sRole::Server.unit())) {
+            true => Ok(()),
+            false => Err(MachineError::io(format!("connect to {address}"), io::ErrorKind::ConnectionRefused)),
         }
     }
 

@@ -240,6 +240,18 @@ impl Commands {
         self.remove(&self.record(key), &key.to_string()).await
     }
 
+    /// Ends a command, and returns its result if it was started.
+    pub(super) async fn cancel(&self, key: &CommandKey) -> Result<Resumed, MachineError> {
+        let record = self.record(key);
+        self.end(&record, &key.to_string()).await?;
+        let ending = record.ending().map_err(|error| MachineError::io(format!("find the {key}"), error))?;
+        Ok(match ending {
+            Some(Ending::Ended(ended)) => Resumed::Ended(ended.into()),
+            Some(Ending::NotStarted(error)) => Resumed::NotStarted(error.into()),
+            Some(Ending::Interrupted) | None => Resumed::Nothing,
+        })
+    }
+
     async fn remove(&self, record: &Record, what: &str) -> Result<(), MachineError> {
         self.end(record, what).await?;
         record.remove().map_err(|error| MachineError::io(format!("forget the {what}"), error))
