@@ -13,7 +13,7 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
@@ -52,9 +52,7 @@ impl Trust {
     /// # Errors
     /// If there are none.
     pub fn system() -> Result<Self, TrustError> {
-        let mut roots = RootCertStore::empty();
-        roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-        Self::new(roots, None)
+        Self::new(of_system(), None)
     }
 
     /// Trusts only these CAs, given in PEM.
@@ -70,16 +68,24 @@ impl Trust {
     /// # Errors
     /// If there is no CA, or the certificate does not belong to the key.
     pub fn mutual(ca: &[u8], certificate: &[u8], key: &[u8]) -> Result<Self, TrustError> {
-        let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(certificate).collect();
-        let chain = chain.map_err(|_| TrustError::Pem("the client certificate"))?;
-        let key = PrivateKeyDer::from_pem_slice(key).map_err(|_| TrustError::Pem("the client key"))?;
-        Self::new(authorities(ca)?, Some((chain, key)))
+        Self::new(authorities(ca)?, Some(identity(certificate, key)?))
     }
 
-    fn new(
-        roots: RootCertStore,
-        identity: Option<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>)>,
-    ) -> Result<Self, TrustError> {
+    /// Trusts only these CAs, given in PEM, or else those of the operating system; and sends a client certificate, if there is
+    /// one.
+    ///
+    /// # Errors
+    /// If there is no CA, or the certificate does not belong to the key.
+    pub fn with(ca: Option<&[u8]>, client: Option<(Vec<u8>, Vec<u8>)>) -> Result<Self, TrustError> {
+        let roots = match ca {
+            Some(ca) => authorities(ca)?,
+            None => of_system(),
+        };
+        let client = client.map(|(certificate, key)| identity(&certificate, &key)).transpose()?;
+        Self::new(roots, client)
+    }
+
+    fn new(roots: RootCertStore, identity: Option<Identity>) -> Result<Self, TrustError> {
         if roots.is_empty() {
             return Err(TrustError::NoCa);
         }
@@ -95,6 +101,23 @@ impl Trust {
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
         Ok(Self(Arc::new(config)))
     }
+}
+
+/// A client certificate with its chain, and its key.
+type Identity = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
+
+fn identity(certificate: &[u8], key: &[u8]) -> Result<Identity, TrustError> {
+    let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(certificate).collect();
+    let chain = chain.map_err(|_| TrustError::Pem("the client certificate"))?;
+    let key = PrivateKeyDer::from_pem_slice(key).map_err(|_| TrustError::Pem("the client key"))?;
+    Ok((chain, key))
+}
+
+/// The CAs of the operating system.
+fn of_system() -> RootCertStore {
+    let mut roots = RootCertStore::empty();
+    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    roots
 }
 
 /// TCP keepalive and user timeout: a connection to a peer that is gone ends within a minute, because a watch may be
@@ -165,5 +188,23 @@ impl Connection {
     pub async fn send(&mut self, request: Request<Full<Bytes>>) -> io::Result<Response<Incoming>> {
         self.sender.ready().await.map_err(io::Error::other)?;
         self.sender.send_request(request).await.map_err(io::Error::other)
+    }
+}
+
+/// For probes of plans of rancher/system-agent.
+impl Trust {
+    /// Trusts the CAs of the operating system, and these. Those of the operating system are read once: there are many,
+    /// and a probe asks every few seconds.
+    pub(crate) fn system_and(
+        ca: Option<&[u8]>,
+        client: Option<(Vec<u8>, Vec<u8>)>,
+    ) -> Result<Arc<ClientConfig>, TrustError> {
+        static SYSTEM: OnceLock<RootCertStore> = OnceLock::new();
+        let mut roots = SYSTEM.get_or_init(of_system).clone();
+        if let Some(ca) = ca {
+            roots.extend(authorities(ca)?.roots);
+        }
+        let client = client.map(|(certificate, key)| identity(&certificate, &key)).transpose()?;
+        Ok(Self::new(roots, client)?.0)
     }
 }
