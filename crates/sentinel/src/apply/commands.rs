@@ -185,10 +185,7 @@ impl<M: Machine> Applier<M> {
             }
             match self.machine.resume(&known).await.map_err(Failed::Machine)? {
                 Resumed::Ended(ran) => {
-                    if matches!(known, CommandKey::Instruction { periodic: true, .. }) {
-                        // Its next run has another key.
-                        self.machine.dismiss(&known).await.map_err(Failed::Machine)?;
-                    }
+                    self.take_once(&known).await?;
                     return Ok(ran);
                 }
                 // It may be possible now. Before another one is started, this one is dismissed.
@@ -211,7 +208,21 @@ impl<M: Machine> Applier<M> {
         match self.machine.run_in(invocation, surroundings).await {
             Err(error) if error.is_full() => Err(Failed::Machine(error)),
             Err(error) => Err(Failed::Plan(error.to_string())),
-            Ok(ran) => Ok(ran),
+            Ok(ran) => {
+                self.take_once(&key).await?;
+                Ok(ran)
+            }
+        }
+    }
+
+    /// The result of a periodic instruction is that of one run. That of a one-time instruction is kept until its run is
+    /// reported.
+    async fn take_once(&self, key: &CommandKey) -> Result<(), Failed> {
+        match key {
+            CommandKey::Instruction { periodic: true, .. } => {
+                self.machine.dismiss(key).await.map_err(Failed::Machine)
+            }
+            _ => Ok(()),
         }
     }
 
@@ -247,7 +258,9 @@ impl<M: Machine> Applier<M> {
     }
 
     fn folder(&self, place: &Place<'_>) -> Result<MachinePath, MachineError> {
-        let name = format!("{}/{}_{}", time::folder_name(place.began), place.plan, place.number);
+        // Not the same for both lists: those of periodic instructions are removed sooner.
+        let list = if place.list == PERIODIC { "p" } else { "" };
+        let name = format!("{}/{}_{list}{}", time::folder_name(place.began), place.plan, place.number);
         self.below(&self.settings.work, &name)
     }
 }
