@@ -103,8 +103,8 @@ pub fn end(data: &Data, run: &Run, outcome: &Outcome) -> Option<Data> {
     Some(data)
 }
 
-/// Whether it is written already: the answer to the write was lost.
-fn is_reported(data: &Data, run: &Run, outcome: &Outcome) -> bool {
+/// Whether it is written already: the answer to the write was lost, or an earlier process has ended after it.
+pub fn is_reported(data: &Data, run: &Run, outcome: &Outcome) -> bool {
     let key = if outcome.succeeded { keys::APPLIED_CHECKSUM } else { keys::FAILED_CHECKSUM };
     data.text(key) == run.checksum.to_string()
         && data.text(keys::LAST_APPLY_TIME) == time::format(outcome.began)

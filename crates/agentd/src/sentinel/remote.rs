@@ -121,9 +121,10 @@ struct Secret<'a> {
 
 impl Secret<'_> {
     async fn work(&mut self, mut seen: watch::Receiver<Seen>) -> Result<(), Failure> {
-        seen.mark_changed();
+        let mut is_news = true;
         loop {
-            if seen.has_changed().unwrap_or(false) {
+            // There may be news since the wait, or since the pass began.
+            if is_news || seen.has_changed().unwrap_or(false) {
                 let newest = seen.borrow_and_update().clone();
                 self.take(newest).await;
             }
@@ -134,10 +135,10 @@ impl Secret<'_> {
                     None => std::future::pending().await,
                 }
             };
-            tokio::select! {
-                changed = seen.changed() => if changed.is_err() { return Ok(()) },
-                () = sleep => {}
-            }
+            is_news = tokio::select! {
+                changed = seen.changed() => changed.is_ok(),
+                () = sleep => false,
+            };
         }
     }
 
@@ -245,6 +246,11 @@ impl Secret<'_> {
                 return self.backoff.next().max(period);
             }
         };
+        if report::is_reported(data, &run, &outcome) {
+            // An earlier process has ended before it forgot the run. This one is another run.
+            self.sentinel.forget(&identity).await;
+            return Duration::ZERO;
+        }
         self.is_first = false;
         let statuses = self.sentinel.applier.probe(plan, &statuses(data), true, &SystemClock).await;
         let is_reported = self

@@ -297,10 +297,6 @@ impl Stage {
         self.becomes("failed-checksum", &sum(plan)).await;
     }
 
-    pub(crate) async fn file_exists(&self, name: &str) {
-        eventually(name, async || self.at(name).exists().then_some(())).await;
-    }
-
     pub(crate) async fn ends(self) {
         self.server.shutdown().await;
     }
