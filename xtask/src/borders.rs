@@ -78,8 +78,15 @@ const BORDERS: &[Border] = &[
     of("capstan-pki", &["capstan-files"]).never(&["tokio", "kube", "hyper"]),
     // The machine.
     of("capstan-agent", &["capstan-files", "capstan-pki", "capstan-plan"]).never(KUBERNETES),
-    of("capstan-agentd", &["capstan-agent", "capstan-files", "capstan-pki", "capstan-plan"])
-        .never(KUBERNETES),
+    // Unsigned plans: the engine of signed ones must not know them.
+    of("capstan-sentinel", &["capstan-agent", "capstan-plan"])
+        .never(KUBERNETES)
+        .never_itself(&["tokio", "hyper", "rustls"]),
+    of(
+        "capstan-agentd",
+        &["capstan-agent", "capstan-files", "capstan-pki", "capstan-plan", "capstan-sentinel"],
+    )
+    .never(KUBERNETES),
     of("capstan-artifacts", &["capstan-files", "capstan-net", "capstan-pki", "capstan-plan"])
         .never(KUBERNETES),
     // The embedded API server.

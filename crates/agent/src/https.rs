@@ -13,7 +13,7 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
@@ -188,5 +188,23 @@ impl Connection {
     pub async fn send(&mut self, request: Request<Full<Bytes>>) -> io::Result<Response<Incoming>> {
         self.sender.ready().await.map_err(io::Error::other)?;
         self.sender.send_request(request).await.map_err(io::Error::other)
+    }
+}
+
+/// For probes of plans of rancher/system-agent.
+impl Trust {
+    /// Trusts the CAs of the operating system, and these. Those of the operating system are read once: there are many,
+    /// and a probe asks every few seconds.
+    pub(crate) fn system_and(
+        ca: Option<&[u8]>,
+        client: Option<(Vec<u8>, Vec<u8>)>,
+    ) -> Result<Arc<ClientConfig>, TrustError> {
+        static SYSTEM: OnceLock<RootCertStore> = OnceLock::new();
+        let mut roots = SYSTEM.get_or_init(of_system).clone();
+        if let Some(ca) = ca {
+            roots.extend(authorities(ca)?.roots);
+        }
+        let client = client.map(|(certificate, key)| identity(&certificate, &key)).transpose()?;
+        Ok(Self::new(roots, client)?.0)
     }
 }

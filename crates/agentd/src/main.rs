@@ -10,6 +10,7 @@
 //! | [`check`] | whether this program could work on this machine, before it replaces another one |
 //! | [`guard`] | puts the previous program back if the new one does not work |
 //! | [`supervise`] | the supervisor of a command, which outlives the agent |
+//! | [`sentinel`] | takes the place of rancher/system-agent on a machine that is not enrolled |
 //! | [`api`] | the requests to the management plane |
 //!
 //! The library `capstan-agent` decides and carries out all changes of the machine; this program has connections, files
@@ -28,6 +29,7 @@ mod follow;
 mod guard;
 mod paths;
 mod reset;
+mod sentinel;
 mod service;
 mod status;
 mod step_log;
@@ -107,6 +109,22 @@ enum Command {
         /// Folder of the command
         folder: PathBuf,
     },
+    /// Apply plans of rancher/system-agent, on a machine that is not enrolled; plans are not signed
+    Sentinel {
+        /// Configuration file of rancher/system-agent
+        #[arg(long, env = "CATTLE_AGENT_CONFIG", value_name = "FILE")]
+        config: PathBuf,
+    },
+    /// Check a configuration file of rancher/system-agent
+    ValidateConfig {
+        /// Configuration file
+        file: PathBuf,
+    },
+    /// Check a connection information file of rancher/system-agent
+    ValidateConnection {
+        /// Connection information file
+        file: PathBuf,
+    },
     /// Print the version
     Version,
 }
@@ -144,6 +162,9 @@ fn main() -> ExitCode {
             Command::Check => check::run(&paths),
             Command::Guard { expired } => guard::run(&paths, expired).await,
             Command::Supervise { folder } => supervise::run(&folder).await,
+            Command::Sentinel { config } => Box::pin(sentinel::run(&paths, &config)).await,
+            Command::ValidateConfig { file } => sentinel::validate_config(&file),
+            Command::ValidateConnection { file } => sentinel::validate_connection(&file),
             Command::Version => print(&format!("capstan-agent {}\n", env!("CARGO_PKG_VERSION"))),
         }
     });

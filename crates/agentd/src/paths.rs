@@ -29,6 +29,11 @@ impl Paths {
         self.root.join(path.trim_start_matches('/'))
     }
 
+    /// Where a path of a configuration file lies.
+    pub(crate) fn below(&self, path: &str) -> PathBuf {
+        self.at(path)
+    }
+
     pub(crate) fn root(&self) -> &Path {
         &self.root
     }

@@ -1,6 +1,7 @@
 //! Keys of commands: a restarted agent uses them to find the commands that an earlier process has started.
 
 use capstan_plan::{Digest, PlanId, StepName, Stop, Undo, UnitName};
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -36,6 +37,17 @@ pub enum CommandKey {
         /// The digest of the stop command.
         stop: Digest,
     },
+    /// An instruction of a plan of rancher/system-agent.
+    Instruction {
+        /// The checksum of the plan.
+        plan: Digest,
+        /// Its number in its list, counted from 0.
+        number: u32,
+        /// Whether it is in the list of periodic instructions.
+        periodic: bool,
+        /// When this run of the plan began.
+        begun: Timestamp,
+    },
 }
 
 impl CommandKey {
@@ -65,6 +77,10 @@ impl fmt::Display for CommandKey {
             Self::Step { step, .. } => write!(f, "command of step {step}"),
             Self::Undo { step, .. } => write!(f, "undo command of step {step}"),
             Self::Stop { unit, .. } => write!(f, "stop command of unit {unit}"),
+            Self::Instruction { number, periodic: false, .. } => write!(f, "command of instruction {number}"),
+            Self::Instruction { number, periodic: true, .. } => {
+                write!(f, "command of periodic instruction {number}")
+            }
         }
     }
 }

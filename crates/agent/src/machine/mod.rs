@@ -7,11 +7,13 @@
 mod command;
 mod error;
 mod output;
+mod surroundings;
 
 pub use command::{CommandKey, Resumed};
 pub use error::MachineError;
 pub(crate) use error::{is_full, remedy};
 pub use output::{Capture, Captured};
+pub use surroundings::{HttpGet, Surroundings};
 
 use capstan_plan::{Argv, Artifact, Digest, EnvVar, Facts, HttpUrl, HttpsTarget, MachinePath, TcpAddress};
 use jiff::Timestamp;
@@ -100,6 +102,15 @@ pub trait Machine: Send + Sync {
     /// any time: before one is started, all others are [dismissed](Self::dismiss).
     fn run(&self, invocation: Invocation<'_>) -> impl Future<Output = Result<Ran, MachineError>> + Send;
 
+    /// The same, in these surroundings. A machine without support for them uses its defaults.
+    fn run_in(
+        &self,
+        invocation: Invocation<'_>,
+        _: &Surroundings,
+    ) -> impl Future<Output = Result<Ran, MachineError>> + Send {
+        self.run(invocation)
+    }
+
     /// The keys of all programs that this process or an earlier one has started and that were not dismissed. An error
     /// means that they are unknown: nothing may be started then.
     fn commands(&self) -> impl Future<Output = Result<Vec<CommandKey>, MachineError>> + Send {
@@ -149,6 +160,39 @@ pub trait Machine: Send + Sync {
         _: &MachinePath,
     ) -> impl Future<Output = Result<Option<Timestamp>, MachineError>> + Send {
         async { Err(MachineError::io("look at the age of a file", io::ErrorKind::Unsupported)) }
+    }
+
+    /// The status code of a GET request over HTTP or HTTPS. Redirects to the same host are followed.
+    fn http_get(
+        &self,
+        request: &HttpGet,
+        _: Duration,
+    ) -> impl Future<Output = Result<u16, MachineError>> + Send {
+        let error = MachineError::io(format!("ask {}", request.url), std::io::ErrorKind::Unsupported);
+        async { Err(error) }
+    }
+
+    /// Unpacks a container image into an existing folder, from the first archive in the folder `images` that contains it.
+    /// Everything in it gets this owner and group.
+    fn unpack_image(
+        &self,
+        reference: &str,
+        _: &MachinePath,
+        _: &MachinePath,
+        _: (u32, u32),
+    ) -> impl Future<Output = Result<(), MachineError>> + Send {
+        let error = MachineError::io(format!("unpack {reference}"), std::io::ErrorKind::Unsupported);
+        async { Err(error) }
+    }
+
+    /// The path without symbolic links, for a caller that may follow them. Only links whose owner is root, or the user
+    /// of this process, are followed, because the owner of a link chooses where it leads. Missing parts stay.
+    fn real_path(
+        &self,
+        path: &MachinePath,
+    ) -> impl Future<Output = Result<MachinePath, MachineError>> + Send {
+        let path = path.clone();
+        async { Ok(path) }
     }
 
     /// Facts about the machine. Unknown facts are missing.

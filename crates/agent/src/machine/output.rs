@@ -6,21 +6,33 @@ use std::collections::VecDeque;
 const END: usize = 4096;
 
 /// Collects the output of a program within a limit.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Capture {
+    end: usize,
     head: Vec<u8>,
     tail: VecDeque<u8>,
     total: u64,
 }
 
+impl Default for Capture {
+    fn default() -> Self {
+        Self::keeping(END)
+    }
+}
+
 impl Capture {
+    /// Keeps this number of bytes of each end.
+    pub const fn keeping(end: usize) -> Self {
+        Self { end, head: Vec::new(), tail: VecDeque::new(), total: 0 }
+    }
+
     /// Appends output.
     pub fn push(&mut self, bytes: &[u8]) {
         self.total += bytes.len() as u64;
-        let (head, rest) = bytes.split_at(bytes.len().min(END - self.head.len()));
+        let (head, rest) = bytes.split_at(bytes.len().min(self.end - self.head.len()));
         self.head.extend_from_slice(head);
-        let rest = &rest[rest.len().saturating_sub(END)..];
-        let surplus = (self.tail.len() + rest.len()).saturating_sub(END);
+        let rest = &rest[rest.len().saturating_sub(self.end)..];
+        let surplus = (self.tail.len() + rest.len()).saturating_sub(self.end);
         self.tail.drain(..surplus);
         self.tail.extend(rest);
     }

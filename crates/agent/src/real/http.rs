@@ -76,7 +76,7 @@ async fn ask(url: &HttpUrl) -> io::Result<u16> {
     status(&line).ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "the answer is not HTTP"))
 }
 
-fn status(answer: &[u8]) -> Option<u16> {
+pub(super) fn status(answer: &[u8]) -> Option<u16> {
     let line = answer.split(|byte| *byte == b'\n').next()?;
     let mut words = std::str::from_utf8(line).ok()?.split_ascii_whitespace();
     words.next().filter(|version| version.starts_with("HTTP/1."))?;

@@ -6,8 +6,11 @@ mod command;
 mod facts;
 mod files;
 mod http;
+mod http_get;
+mod image;
 mod install;
 mod process;
+mod real_path;
 mod stamp;
 mod tree;
 mod unpack;
@@ -31,7 +34,9 @@ use cache::Cache;
 use cancel::Cancel;
 use command::Commands;
 
-use crate::machine::{CommandKey, Found, Invocation, Machine, MachineError, Metadata, Ran, Resumed};
+use crate::machine::{
+    CommandKey, Found, HttpGet, Invocation, Machine, MachineError, Metadata, Ran, Resumed, Surroundings,
+};
 
 /// The machine that this program runs on.
 #[derive(Debug)]
@@ -183,9 +188,17 @@ impl Machine for Linux {
     }
 
     async fn run(&self, invocation: Invocation<'_>) -> Result<Ran, MachineError> {
+        self.run_in(invocation, &Surroundings::default()).await
+    }
+
+    async fn run_in(
+        &self,
+        invocation: Invocation<'_>,
+        surroundings: &Surroundings,
+    ) -> Result<Ran, MachineError> {
         match (&self.commands, invocation.key) {
-            (Some(commands), Some(key)) => commands.run(key, &invocation).await,
-            _ => process::run(invocation, &self.readers).await,
+            (Some(commands), Some(key)) => commands.run(key, &invocation, surroundings).await,
+            _ => process::run(invocation, surroundings, &self.readers).await,
         }
     }
 
@@ -237,6 +250,25 @@ impl Machine for Linux {
 
     async fn modified(&self, path: &MachinePath) -> Result<Option<Timestamp>, MachineError> {
         self.with(path, files::modified).await
+    }
+
+    async fn http_get(&self, request: &HttpGet, timeout: Duration) -> Result<u16, MachineError> {
+        http_get::get(self, request, timeout).await
+    }
+
+    async fn unpack_image(
+        &self,
+        reference: &str,
+        images: &MachinePath,
+        into: &MachinePath,
+        owner: (u32, u32),
+    ) -> Result<(), MachineError> {
+        let (reference, images) = (reference.to_owned(), images.clone());
+        self.with(into, move |root, into| image::unpack_image(root, &reference, &images, into, owner)).await
+    }
+
+    async fn real_path(&self, path: &MachinePath) -> Result<MachinePath, MachineError> {
+        self.with(path, real_path::of).await
     }
 
     async fn facts(&self) -> Facts {

@@ -2,17 +2,20 @@
 //! end with this process; [`command`](super::command) has a supervisor in between that outlives the agent.
 
 use rustix::process::{Pid, Signal, kill_process_group};
+use std::io;
 use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
 use std::process::{ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio::net::unix::pipe;
 use tokio::process::{Child, Command};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use crate::machine::{Capture, Captured, Exit, Invocation, MachineError, Ran};
+use crate::machine::{Capture, Captured, Exit, Invocation, MachineError, Ran, Surroundings};
 
 pub(super) const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
@@ -30,8 +33,8 @@ pub(super) struct Readers(Mutex<JoinSet<()>>);
 
 impl Readers {
     /// Reads to the end. The output so far, and whether the end was reached, are available at any time.
-    fn read(&self, stream: Option<impl AsyncRead + Send + Unpin + 'static>) -> Reading {
-        let capture = Arc::new(Mutex::new(Capture::default()));
+    fn read(&self, stream: Option<impl AsyncRead + Send + Unpin + 'static>, capture: Capture) -> Reading {
+        let capture = Arc::new(Mutex::new(capture));
         let (ended, has_ended) = watch::channel(false);
         let taken = Arc::clone(&capture);
         let mut readers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -87,25 +90,37 @@ impl Drop for Group {
     }
 }
 
-pub(super) async fn run(invocation: Invocation<'_>, readers: &Readers) -> Result<Ran, MachineError> {
+pub(super) async fn run(
+    invocation: Invocation<'_>,
+    surroundings: &Surroundings,
+    readers: &Readers,
+) -> Result<Ran, MachineError> {
     let program = invocation.argv.program();
+    let cannot_start = |error| MachineError::io(format!("start {program}"), error);
     let mut command = Command::new(program);
     command
         .args(invocation.argv.arguments())
         .env_clear()
         .env("PATH", PATH)
         .envs(invocation.env.iter().map(|variable| (&variable.name, variable.value.expose())))
-        .current_dir("/")
+        .current_dir(surroundings.folder.as_deref().unwrap_or(Path::new("/")))
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .process_group(0)
         .kill_on_drop(true);
-    let mut child = command.spawn().map_err(|error| MachineError::io(format!("start {program}"), error))?;
+    let merged = if surroundings.is_merged { Some(merge(&mut command).map_err(cannot_start)?) } else { None };
+    let mut child = command.spawn().map_err(cannot_start)?;
+    // It holds the writing end of a merged output, which would never end.
+    drop(command);
     let pid = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
     let mut group = Group(pid);
-    let stdout = readers.read(child.stdout.take());
-    let stderr = readers.read(child.stderr.take());
+    let capture = || surroundings.output.map_or_else(Capture::default, Capture::keeping);
+    let stdout = match merged {
+        Some(merged) => readers.read(Some(merged), capture()),
+        None => readers.read(child.stdout.take(), capture()),
+    };
+    let stderr = readers.read(child.stderr.take(), capture());
     let exit = match timeout(invocation.timeout, child.wait()).await {
         Ok(status) => {
             // What it left behind, such as a service, is meant to stay.
@@ -119,6 +134,13 @@ pub(super) async fn run(invocation: Invocation<'_>, readers: &Readers) -> Result
     };
     let (stdout, stderr) = tokio::join!(stdout.finish(), stderr.finish());
     Ok(Ran { exit, stdout, stderr })
+}
+
+/// One pipe for both outputs, so that what is read is in the order of the writes.
+fn merge(command: &mut Command) -> io::Result<pipe::Receiver> {
+    let (reader, writer) = io::pipe()?;
+    command.stdout(writer.try_clone()?).stderr(writer);
+    pipe::Receiver::from_owned_fd(reader.into())
 }
 
 async fn end(child: &mut Child, group: &mut Group) {

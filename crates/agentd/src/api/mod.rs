@@ -27,6 +27,9 @@ const ANSWERING: Duration = Duration::from_secs(30);
 /// An answer that is longer than this is none: an object has at most a megabyte and a half, and its plan is in base64.
 const LONGEST: usize = 4 * 1024 * 1024;
 
+const MERGE_PATCH: &str = "application/merge-patch+json";
+const JSON: &str = "application/json";
+
 /// Why there is no answer, or not the one that was wanted.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ApiError {
@@ -79,11 +82,22 @@ impl Api {
 
     /// Changes some fields of what is at a path, and returns what it is then.
     pub(crate) async fn merge(&self, path: &str, patch: &Value) -> Result<Value, ApiError> {
-        self.call(Method::PATCH, path, Some(patch)).await
+        self.call(Method::PATCH, path, Some((MERGE_PATCH, patch))).await
+    }
+
+    /// Replaces what is at a path, and returns what it is then. A repetition after a lost answer is a conflict: the
+    /// object names its resource version.
+    pub(crate) async fn replace(&self, path: &str, object: &Value) -> Result<Value, ApiError> {
+        self.call(Method::PUT, path, Some((JSON, object))).await
     }
 
     /// Everything we ask may be asked twice, so a connection that was closed meanwhile is no reason to give up.
-    async fn call(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Value, ApiError> {
+    async fn call(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<(&'static str, &Value)>,
+    ) -> Result<Value, ApiError> {
         let request = || self.request(method.clone(), path, body);
         let spare = self.spare.lock().await.take().filter(Connection::is_open);
         let mut connection = match spare {
@@ -111,7 +125,7 @@ impl Api {
         &self,
         method: Method,
         path: &str,
-        body: Option<&Value>,
+        body: Option<(&'static str, &Value)>,
     ) -> Result<Request<Full<Bytes>>, ApiError> {
         let prefix = self.server.path().trim_end_matches('/');
         let mut request = Request::builder()
@@ -127,8 +141,8 @@ impl Api {
             request = request.header(AUTHORIZATION, value);
         }
         let bytes = match body {
-            Some(body) => {
-                request = request.header(CONTENT_TYPE, "application/merge-patch+json");
+            Some((kind, body)) => {
+                request = request.header(CONTENT_TYPE, kind);
                 Bytes::from(body.to_string())
             }
             None => Bytes::new(),

@@ -51,7 +51,7 @@ use tokio::process::{Child, Command};
 use tokio::time::{Instant, sleep};
 
 use super::process::{LAST_MOMENTS, PATH};
-use crate::machine::{Captured, CommandKey, Exit, Invocation, MachineError, Ran, Resumed};
+use crate::machine::{Captured, CommandKey, Exit, Invocation, MachineError, Ran, Resumed, Surroundings};
 use record::{Ending, Order, Record};
 
 /// Interval of checks of a command that another process of the agent has started.
@@ -97,11 +97,12 @@ impl Commands {
         &self,
         key: &CommandKey,
         invocation: &Invocation<'_>,
+        surroundings: &Surroundings,
     ) -> Result<Ran, MachineError> {
         for record in self.records()? {
             self.remove(&record, &record.key().map_or("a command".to_owned(), |key| key.to_string())).await?;
         }
-        let order = Order::new(invocation);
+        let order = Order::new(invocation, surroundings);
         // A scope keeps the command when the agent's service is stopped. Without one it still has its own session.
         if scope::is_available() {
             match self.attempt(key, &order, true).await? {

@@ -25,7 +25,7 @@ use std::time::Duration;
 
 use super::is_locked;
 use super::session::Supervisor;
-use crate::machine::{Captured, CommandKey, Exit, Invocation, MachineError, Ran};
+use crate::machine::{Captured, CommandKey, Exit, Invocation, MachineError, Ran, Surroundings};
 use crate::store::put;
 
 /// The order for the supervisor. It is sent through a socket, because the environment variables may be secret.
@@ -34,11 +34,13 @@ pub(super) struct Order {
     argv: Argv,
     env: Vec<EnvVar>,
     pub(super) timeout: Duration,
+    pub(super) surroundings: Surroundings,
 }
 
 impl Order {
-    pub(super) fn new(invocation: &Invocation<'_>) -> Self {
-        Self { argv: invocation.argv.clone(), env: invocation.env.to_vec(), timeout: invocation.timeout }
+    pub(super) fn new(invocation: &Invocation<'_>, surroundings: &Surroundings) -> Self {
+        let (argv, env) = (invocation.argv.clone(), invocation.env.to_vec());
+        Self { argv, env, timeout: invocation.timeout, surroundings: surroundings.clone() }
     }
 
     pub(super) fn invocation(&self) -> Invocation<'_> {

@@ -49,7 +49,7 @@ pub async fn supervise(folder: &Path) -> io::Result<()> {
         return Err(io::ErrorKind::Interrupted.into());
     }
     let readers = Readers::default();
-    let ran = process::run(order.invocation(), &readers).await;
+    let ran = process::run(order.invocation(), &order.surroundings, &readers).await;
     drop(order);
     if ran.as_ref().is_ok_and(|ran| ran.exit != Exit::Code(0)) {
         tokio::time::sleep(SHUTDOWN).await;
