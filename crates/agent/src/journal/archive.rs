@@ -22,7 +22,7 @@ pub fn archived(archive: &[u8]) -> Vec<Entry> {
 }
 
 /// The lines that are archived: which plan it was, and its attempts.
-pub fn attempts(entries: Vec<Entry>) -> Vec<Entry> {
+pub(super) fn attempts(entries: Vec<Entry>) -> Vec<Entry> {
     let attempt = |entry: Entry| match entry {
         Entry::Accepted { .. } | Entry::Ended { .. } => Some(entry),
         Entry::Began { step, inputs, once, at, .. } => {

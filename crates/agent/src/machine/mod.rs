@@ -168,7 +168,7 @@ pub trait Machine: Send + Sync {
         request: &HttpGet,
         _: Duration,
     ) -> impl Future<Output = Result<u16, MachineError>> + Send {
-        let error = MachineError::io(format!("ask {}", request.url), std::io::ErrorKind::Unsupported);
+        let error = MachineError::io(format!("ask {}", request.url), io::ErrorKind::Unsupported);
         async { Err(error) }
     }
 
@@ -181,7 +181,7 @@ pub trait Machine: Send + Sync {
         _: &MachinePath,
         _: (u32, u32),
     ) -> impl Future<Output = Result<(), MachineError>> + Send {
-        let error = MachineError::io(format!("unpack {reference}"), std::io::ErrorKind::Unsupported);
+        let error = MachineError::io(format!("unpack {reference}"), io::ErrorKind::Unsupported);
         async { Err(error) }
     }
 
