@@ -16,6 +16,7 @@ use capstan_sentinel::probe::Statuses;
 use capstan_sentinel::progress::Identity;
 use capstan_sentinel::report::{self, Run};
 use capstan_sentinel::secret::{Data, keys};
+use capstan_sentinel::time;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use std::cell::RefCell;
@@ -236,6 +237,10 @@ impl Secret<'_> {
         let is_failing = data.text(keys::FAILED_CHECKSUM) == checksum.to_string();
         let key = if is_failing { keys::FAILED_OUTPUT } else { keys::APPLIED_OUTPUT };
         let saved = output::unpack(data.bytes(key));
+        if time::format(Timestamp::now()) == data.text(keys::LAST_APPLY_TIME) {
+            // Reports of runs are told apart by their seconds.
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
         let order =
             Order { identity: &identity, plan, bytes: data.plan().unwrap_or_default(), attempt, saved };
         let known: Periodics = output::unpack(data.bytes(keys::PERIODIC_OUTPUT));
