@@ -157,7 +157,7 @@ async fn a_later_plan_that_cancels_earlier_ones_ends_their_command_and_begins() 
 #[tokio::test]
 async fn others_cancel_nothing() {
     let world = world();
-    let mut agent = Agent::on(&world).await;
+    let agent = Agent::on(&world).await;
     let plan = hanging();
     agent.plans.send_replace(Some(secret(&plan, None)));
     running(&world, "hang").await;

@@ -107,7 +107,7 @@ fn expected() -> Vec<(String, String)> {
     files.map(|(name, content)| (format!("into/{name}"), content.to_owned())).into()
 }
 
-fn saved(tags: Value) -> Vec<u8> {
+fn saved(tags: &Value) -> Vec<u8> {
     let manifest = json!([{"Config": "c.json", "RepoTags": tags, "Layers": ["1/layer.tar", "2/layer.tar"]}]);
     // The order of the files says nothing.
     tar(&[
@@ -152,8 +152,8 @@ async fn layers_of_a_saved_image_are_put_over_each_other() {
     for compress in [plain, gz] {
         let yard = Yard::new();
         yard.put("a.txt", b"not an archive by its name");
-        yard.put("b.tar", &saved(json!(["example/other:v1"])));
-        yard.put("c.tar.gz", &compress(&saved(json!(["example/x:v1"]))));
+        yard.put("b.tar", &saved(&json!(["example/other:v1"])));
+        yard.put("c.tar.gz", &compress(&saved(&json!(["example/x:v1"]))));
         yard.unpack("docker.io/example/x:v1").await.unwrap();
         assert_eq!(yard.files(), expected());
         let mode = fs::metadata(yard.0.path().join("work/into/run.sh")).unwrap().permissions().mode();

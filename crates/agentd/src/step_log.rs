@@ -193,7 +193,7 @@ mod tests {
         let history: Box<History> = serde_json::from_value(history).expect("a history");
         let snapshot = Entry::Snapshot(history);
         let last = "plan 3: began at 1970-01-01T00:00:01Z, succeeded at 1970-01-01T00:00:02Z\n";
-        assert_eq!(words(&attempts(&[snapshot.clone()], "install")), last);
+        assert_eq!(words(&attempts(std::slice::from_ref(&snapshot), "install")), last);
         let archived = words(&attempts(&journal(), "install"));
         let entries = joined(journal(), vec![snapshot.clone()]);
         assert_eq!(words(&attempts(&entries, "install")), format!("{archived}{last}"));

@@ -1,6 +1,7 @@
 //! `capstan up` exports traces of its reconciles to an OpenTelemetry collector.
 
-#![cfg(all(test, feature = "traces"))]
+#![cfg(test)]
+#![cfg(feature = "traces")]
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};

@@ -122,7 +122,8 @@ mod tests {
             owned.extend(more);
             owned
         };
-        let table: Vec<(&str, Vec<(&str, String)>, bool, Decision)> = vec![
+        type Row = (&'static str, Vec<(&'static str, String)>, bool, Decision);
+        let table: Vec<Row> = vec![
             ("new", vec![], false, apply(1)),
             ("applied", with(vec![(keys::APPLIED_CHECKSUM, this)], &[]), false, Decision::REST),
             (

@@ -1,3 +1,5 @@
+//! Tests of what is written into the Secret of a plan.
+
 use super::*;
 use crate::output::{Bytes, Periodic};
 use crate::probe::Status;

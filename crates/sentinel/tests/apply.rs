@@ -71,7 +71,7 @@ fn identity(plan: &[u8]) -> Identity {
 }
 
 /// A file of this user, because only root may give files away.
-fn file(fields: Value) -> Value {
+fn file(fields: &Value) -> Value {
     let mut file = json!({"uid": -1, "gid": -1});
     fields.as_object().unwrap().iter().for_each(|(key, value)| file[key] = value.clone());
     file
@@ -90,12 +90,12 @@ async fn files_are_written_changed_and_deleted() {
     let yard = Yard::new();
     let mode = |path: &str| fs::metadata(yard.at(path)).unwrap().permissions().mode() & 0o7777;
     let plan = json!({"files": [
-        file(json!({"path": "/etc/a/one", "content": "MQ=="})),
-        file(json!({"path": "/etc/a/two", "content": "Mg==", "permissions": "0644"})),
-        file(json!({"path": "/srv/x/y", "directory": true, "permissions": "0700"})),
-        file(json!({"path": "/srv/default", "directory": true})),
-        file(json!({"path": "/missing", "action": "delete"})),
-        file(json!({"path": "/missing", "action": "delete", "directory": true})),
+        file(&json!({"path": "/etc/a/one", "content": "MQ=="})),
+        file(&json!({"path": "/etc/a/two", "content": "Mg==", "permissions": "0644"})),
+        file(&json!({"path": "/srv/x/y", "directory": true, "permissions": "0700"})),
+        file(&json!({"path": "/srv/default", "directory": true})),
+        file(&json!({"path": "/missing", "action": "delete"})),
+        file(&json!({"path": "/missing", "action": "delete", "directory": true})),
     ]});
     yard.ends_well(&plan).await;
     assert_eq!((yard.read("/etc/a/one"), yard.read("/etc/a/two")), ("1".to_owned(), "2".to_owned()));
@@ -111,8 +111,8 @@ async fn files_are_written_changed_and_deleted() {
     assert_eq!((inode("/etc/a/one"), mode("/etc/a/two")), (before, 0o644));
 
     let plan = json!({"files": [
-        file(json!({"path": "/etc/a/one", "action": "delete"})),
-        file(json!({"path": "/srv", "action": "delete", "directory": true})),
+        file(&json!({"path": "/etc/a/one", "action": "delete"})),
+        file(&json!({"path": "/srv", "action": "delete", "directory": true})),
     ]});
     yard.ends_well(&plan).await;
     assert!(!yard.at("/etc/a/one").exists() && !yard.at("/srv").exists());
@@ -127,15 +127,15 @@ async fn links_of_the_own_user_are_followed_to_files_and_not_deleted() {
     symlink("/data/rancher", yard.at("/var/lib/rancher")).unwrap();
     symlink("../../data/rancher/target", yard.at("/var/lib/link")).unwrap();
     let plan = json!({"files": [
-        file(json!({"path": "/var/lib/rancher/k3s/a", "content": "MQ=="})),
-        file(json!({"path": "/var/lib/link", "content": "Mg=="})),
+        file(&json!({"path": "/var/lib/rancher/k3s/a", "content": "MQ=="})),
+        file(&json!({"path": "/var/lib/link", "content": "Mg=="})),
     ]});
     yard.ends_well(&plan).await;
     assert_eq!(yard.read("/data/rancher/k3s/a"), "1");
     assert_eq!(yard.read("/data/rancher/target"), "2");
     assert!(fs::symlink_metadata(yard.at("/var/lib/link")).unwrap().is_symlink());
     let outcome =
-        yard.run(&json!({"files": [file(json!({"path": "/var/lib/link", "action": "delete"}))]})).await;
+        yard.run(&json!({"files": [file(&json!({"path": "/var/lib/link", "action": "delete"}))]})).await;
     assert!(
         !outcome.succeeded && outcome.message.starts_with("files[0]: /var/lib/link is a symbolic link"),
         "{}",
@@ -143,7 +143,7 @@ async fn links_of_the_own_user_are_followed_to_files_and_not_deleted() {
     );
     symlink("loop", yard.at("/var/lib/loop")).unwrap();
     let outcome =
-        yard.run(&json!({"files": [file(json!({"path": "/var/lib/loop", "content": "Mg=="}))]})).await;
+        yard.run(&json!({"files": [file(&json!({"path": "/var/lib/loop", "content": "Mg=="}))]})).await;
     assert!(!outcome.succeeded && outcome.message.contains("/var/lib/loop"), "{}", outcome.message);
 }
 
@@ -241,7 +241,7 @@ async fn a_run_continues_where_an_earlier_process_has_ended() {
     let yard = Yard::new();
     let log = yard.at("/log").display().to_string();
     let append = |name: &str| sh(name, &format!("echo {name} >> {log}"));
-    let plan = json!({"files": [file(json!({"path": "/f", "content": "MQ=="}))],
+    let plan = json!({"files": [file(&json!({"path": "/f", "content": "MQ=="}))],
         "instructions": [append("a"), append("b"), append("c")]});
     let bytes = plan.to_string().into_bytes();
     let state = yard.at("/var/work.capstan");

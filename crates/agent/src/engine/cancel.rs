@@ -26,7 +26,7 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
         {
             return;
         }
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 
     /// Ends a command that was started for an open attempt. `None` if it may still run.

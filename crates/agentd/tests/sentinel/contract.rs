@@ -58,7 +58,7 @@ async fn a_plan_is_applied_and_reported() {
 #[tokio::test(flavor = "multi_thread")]
 async fn failures_are_counted_up_to_the_limit() {
     since(3, async |stage| {
-        let bad = plan(json!([sh("bad", "echo evidence; exit 3"), sh("never", "true")]));
+        let bad = plan(&json!([sh("bad", "echo evidence; exit 3"), sh("never", "true")]));
         stage.create(&[("plan", &bad), ("max-failures", "2")]).await;
         let _agent = stage.start();
         stage.has_failed(&bad).await;
@@ -71,7 +71,7 @@ async fn failures_are_counted_up_to_the_limit() {
         stage.becomes("failure-count", "2").await;
         stage.set(&[("last-apply-time", "Thu Nov 19 12:00:00 UTC 2020")]).await;
         // Another plan begins at once.
-        let good = plan(json!([sh("good", &format!("echo x >> {}", stage.at("good").display()))]));
+        let good = plan(&json!([sh("good", &format!("echo x >> {}", stage.at("good").display()))]));
         stage.set(&[("plan", &good)]).await;
         stage.is_applied(&good).await;
         let keys = ["failure-count", "success-count", "failed-checksum", "failed-output"];
@@ -85,7 +85,7 @@ async fn failures_are_counted_up_to_the_limit() {
 async fn without_a_state_a_plan_is_applied_again_after_a_restart() {
     since(3, async |stage| {
         let log = stage.at("ran");
-        let plan = plan(json!([sh("i", &format!("echo x >> {}", log.display()))]));
+        let plan = plan(&json!([sh("i", &format!("echo x >> {}", log.display()))]));
         stage.create(&[("plan", &plan)]).await;
         let mut agent = stage.start();
         stage.becomes("success-count", "1").await;
@@ -96,7 +96,7 @@ async fn without_a_state_a_plan_is_applied_again_after_a_restart() {
         // Nothing else is a reason to run it: neither a write of others nor the own report.
         stage.annotate("1").await;
         stage.set(&[("probe-period-seconds", "1"), ("applied-output", "")]).await;
-        let other = format!("{} ", plan);
+        let other = format!("{plan} ");
         stage.set(&[("plan", &other)]).await;
         stage.is_applied(&other).await;
         assert_eq!(stage.read("ran"), "x\nx\nx\n");
@@ -108,7 +108,7 @@ async fn without_a_state_a_plan_is_applied_again_after_a_restart() {
 async fn a_state_decides_alone() {
     since(15, async |stage| {
         let log = stage.at("ran").display().to_string();
-        let good = plan(json!([sh("i", &format!("echo $CATTLE_AGENT_ATTEMPT_NUMBER >> {log}"))]));
+        let good = plan(&json!([sh("i", &format!("echo $CATTLE_AGENT_ATTEMPT_NUMBER >> {log}"))]));
         stage.create(&[("plan", &good), ("plan-state", "succeeded")]).await;
         let mut agent = stage.start();
         stage.set(&[("plan-state", "pending"), ("failure-count", "7"), ("max-failures", "1")]).await;
@@ -128,7 +128,7 @@ async fn a_state_decides_alone() {
             ("1\n1\n1\n", "2")
         );
 
-        let bad = plan(json!([sh("bad", "echo evidence; exit 1")]));
+        let bad = plan(&json!([sh("bad", "echo evidence; exit 1")]));
         stage.set(&[("plan", &bad), ("plan-state", "pending")]).await;
         stage.becomes("plan-state", "failed").await;
         assert_eq!(stage.text("plan-revision").await, "3");
@@ -148,7 +148,7 @@ async fn a_state_decides_alone() {
 async fn a_secret_that_was_created_again_is_a_new_one() {
     since(15, async |stage| {
         let log = stage.at("ran").display().to_string();
-        let plan = plan(json!([sh("i", &format!("echo x >> {log}"))]));
+        let plan = plan(&json!([sh("i", &format!("echo x >> {log}"))]));
         stage.create(&[("plan", &plan)]).await;
         let _agent = stage.start();
         stage.is_applied(&plan).await;

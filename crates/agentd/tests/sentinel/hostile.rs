@@ -44,7 +44,7 @@ async fn still_runs(stage: &Stage, agent: &mut Agent) {
 #[tokio::test(flavor = "multi_thread")]
 async fn much_output_and_long_lines_are_bounded_and_reported() {
     let stage = stage().await;
-    let plan = plan(json!([
+    let plan = plan(&json!([
         sh("noise", "head -c 10000000 /dev/urandom; echo end of noise"),
         sh("line", "head -c 1000000 /dev/zero | tr '\\0' x; echo end >&2"),
         sh("both", "echo out; echo err >&2"),
@@ -62,7 +62,7 @@ async fn much_output_and_long_lines_are_bounded_and_reported() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_conflict_is_resolved_and_keys_of_others_stay() {
     let stage = stage().await;
-    let plan = plan(json!([sh("slow", &waits(&stage, "slow"))]));
+    let plan = plan(&json!([sh("slow", &waits(&stage, "slow"))]));
     stage.create(&[("plan", &plan)]).await;
     let mut agent = stage.start();
     begun(&stage, "slow").await;
@@ -84,8 +84,8 @@ async fn a_conflict_is_resolved_and_keys_of_others_stay() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_plan_that_changes_while_it_runs_is_never_acknowledged_for_another() {
     let stage = stage().await;
-    let old = plan(json!([sh("old", &waits(&stage, "old"))]));
-    let bad = plan(json!([sh("new", "exit 1")]));
+    let old = plan(&json!([sh("old", &waits(&stage, "old"))]));
+    let bad = plan(&json!([sh("new", "exit 1")]));
     stage.create(&[("plan", &old), ("plan-state", "pending")]).await;
     let mut agent = stage.start();
     begun(&stage, "old").await;
@@ -96,7 +96,7 @@ async fn a_plan_that_changes_while_it_runs_is_never_acknowledged_for_another() {
     assert_eq!(stage.texts(keys).await, [sum(&bad), String::new(), "2".to_owned()]);
     still_runs(&stage, &mut agent).await;
     // The same plan, asked for again while it runs: it runs twice.
-    let twice = plan(json!([sh("i", &waits(&stage, "twice"))]));
+    let twice = plan(&json!([sh("i", &waits(&stage, "twice"))]));
     stage.set(&[("plan", &twice), ("plan-state", "pending")]).await;
     begun(&stage, "twice").await;
     stage.set(&[("plan-state", "pending")]).await;
@@ -110,7 +110,7 @@ async fn a_plan_that_changes_while_it_runs_is_never_acknowledged_for_another() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_secret_that_is_deleted_while_its_plan_runs_is_not_created_again() {
     let stage = stage().await;
-    let plan = plan(json!([sh("i", &waits(&stage, "i"))]));
+    let plan = plan(&json!([sh("i", &waits(&stage, "i"))]));
     stage.create(&[("plan", &plan)]).await;
     let mut agent = stage.start();
     begun(&stage, "i").await;
@@ -133,7 +133,7 @@ async fn a_blanked_report_is_written_again_or_asks_for_another_run() {
     let stage = stage().await;
     let log = stage.at("ran").display().to_string();
     let script = format!("echo x >> {log}; echo printed");
-    let plan = plan(json!([sh("i", &script)]));
+    let plan = plan(&json!([sh("i", &script)]));
     stage.create(&[("plan", &plan), ("plan-state", "pending")]).await;
     let _agent = stage.start();
     stage.becomes("plan-state", "succeeded").await;
@@ -164,7 +164,7 @@ async fn a_blanked_report_is_written_again_or_asks_for_another_run() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lost_plan_is_waited_for() {
     let stage = stage().await;
-    let plan = plan(json!([sh("i", &format!("echo x >> {}", stage.at("ran").display()))]));
+    let plan = plan(&json!([sh("i", &format!("echo x >> {}", stage.at("ran").display()))]));
     stage.create(&[("plan", &plan)]).await;
     let mut agent = stage.start();
     stage.is_applied(&plan).await;
@@ -190,7 +190,7 @@ async fn a_lost_plan_is_waited_for() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_killed_command_has_failed() {
     let stage = stage().await;
-    let plan = plan(json!([sh("i", &waits(&stage, "i"))]));
+    let plan = plan(&json!([sh("i", &waits(&stage, "i"))]));
     stage.create(&[("plan", &plan), ("plan-state", "pending")]).await;
     let _agent = stage.start();
     kill(&begun(&stage, "i").await);
@@ -216,7 +216,7 @@ async fn an_orphaned_command_is_waited_for_and_not_run_twice() {
     for state in [None, Some(("plan-state", "pending"))] {
         let stage = stage().await;
         let after = format!("echo x >> {}", stage.at("after").display());
-        let plan = plan(json!([sh("first", &waits(&stage, "first")), sh("after", &after)]));
+        let plan = plan(&json!([sh("first", &waits(&stage, "first")), sh("after", &after)]));
         let data: Vec<(&str, &str)> = std::iter::once(("plan", plan.as_str())).chain(state).collect();
         stage.create(&data).await;
         let mut agent = stage.start();
@@ -235,8 +235,8 @@ async fn an_orphaned_command_is_waited_for_and_not_run_twice() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_orphan_of_another_plan_is_ended() {
     let stage = stage().await;
-    let old = plan(json!([sh("old", &waits(&stage, "old"))]));
-    let new = plan(json!([sh("new", "true")]));
+    let old = plan(&json!([sh("old", &waits(&stage, "old"))]));
+    let new = plan(&json!([sh("new", "true")]));
     stage.create(&[("plan", &old)]).await;
     let mut agent = stage.start();
     let pid = begun(&stage, "old").await;
@@ -252,7 +252,7 @@ async fn an_orphan_of_another_plan_is_ended() {
 async fn after_a_power_cut_the_run_continues_at_the_interrupted_instruction() {
     let stage = stage().await;
     let count = |name: &str| format!("echo x >> {}; echo of {name}", stage.at(name).display());
-    let plan = plan(json!([sh("a", &count("a")), sh("b", &waits(&stage, "b")), sh("c", &count("c"))]));
+    let plan = plan(&json!([sh("a", &count("a")), sh("b", &waits(&stage, "b")), sh("c", &count("c"))]));
     stage.create(&[("plan", &plan), ("plan-state", "pending")]).await;
     let mut agent = stage.start();
     let pid = begun(&stage, "b").await;

@@ -55,7 +55,7 @@ async fn plans_of_a_folder_are_applied_in_order_and_their_positions_kept() {
     let folder = Folder::new();
     let log = folder.at("log-of-plans").display().to_string();
     let says = |word: &str| {
-        plan(json!([sh("i", &format!("echo {word} $CATTLE_AGENT_ATTEMPT_NUMBER >> {log}; echo {word}"))]))
+        plan(&json!([sh("i", &format!("echo {word} $CATTLE_AGENT_ATTEMPT_NUMBER >> {log}; echo {word}"))]))
     };
     write(&folder.at("plans/b.plan"), &says("b"));
     write(&folder.at("plans/a.plan"), &says("a"));
@@ -91,7 +91,7 @@ async fn plans_of_a_folder_are_applied_in_order_and_their_positions_kept() {
 async fn a_failed_plan_of_a_folder_is_tried_again() {
     let folder = Folder::new();
     let flag = folder.at("flag").display().to_string();
-    let plan = plan(json!([sh("i", &format!("echo $CATTLE_AGENT_ATTEMPT_NUMBER; test -e {flag}"))]));
+    let plan = plan(&json!([sh("i", &format!("echo $CATTLE_AGENT_ATTEMPT_NUMBER; test -e {flag}"))]));
     write(&folder.at("plans/a.plan"), &plan);
     let mut agent = folder.start();
     eventually("failure", async || {

@@ -324,6 +324,6 @@ pub(crate) fn sh(name: &str, script: &str) -> Value {
     json!({"name": name, "command": "sh", "args": ["-c", script], "saveOutput": true})
 }
 
-pub(crate) fn plan(instructions: Value) -> String {
+pub(crate) fn plan(instructions: &Value) -> String {
     json!({"instructions": instructions}).to_string()
 }
