@@ -157,7 +157,10 @@ impl HttpClient for Collector {
         'own: 'sent,
         Self: 'sent,
     {
-        let sent = self.runtime.spawn(tokio::time::timeout(TIMEOUT, send(self.http.clone(), request)));
+        let http = self.http.clone();
+        // The timer is made in the runtime, too.
+        let sent =
+            self.runtime.spawn(async move { tokio::time::timeout(TIMEOUT, send(http, request)).await });
         Box::pin(async move { sent.await?? })
     }
 }
