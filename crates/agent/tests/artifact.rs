@@ -1,9 +1,7 @@
 //! Artifacts on the machine that exists: fetched, checked, unpacked, whole or not at all.
 
-#![cfg(test)]
-
-mod support;
-
+use crate::support::mirror::{Behaviour, Mirror};
+use crate::support::{owner, path};
 use capstan_agent::Machine;
 use capstan_agent::machine::{Found, MachineError};
 use capstan_agent::real::Linux;
@@ -14,8 +12,6 @@ use std::io::Write as _;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
 use std::time::Duration;
-use support::mirror::{Behaviour, Mirror};
-use support::{owner, path};
 use tar::{EntryType, Header};
 use tempfile::TempDir;
 

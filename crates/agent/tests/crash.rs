@@ -1,18 +1,14 @@
 //! Killed at every single operation of machine and disk, the engine comes back and ends where it would have ended.
 
-#![cfg(test)]
-
-mod support;
-
+use crate::support::world::{Death, Node, ROOT, State, World};
+use crate::support::{
+    TestClock, Verbs, artifact, check, file, folder, gate, name, open, path, run, shut, steps, tree, unit,
+};
 use capstan_agent::journal::{History, OnceRun};
 use capstan_agent::{Advance, Clock as _, Engine, EngineError, Journal, Reset};
 use capstan_plan::{EnvVar, OpenGates, Phase, Progress, VerifiedPlan};
 use std::sync::LazyLock;
 use std::time::Duration;
-use support::world::{Death, Node, ROOT, State, World};
-use support::{
-    TestClock, Verbs, artifact, check, file, folder, gate, name, open, path, run, shut, steps, tree, unit,
-};
 
 fn before() -> World {
     World::with(&[
@@ -460,7 +456,7 @@ impl Random {
     }
 }
 
-/// `CAPSTAN_SEED=n cargo test -p capstan-agent --test crash` replays one case.
+/// `CAPSTAN_SEED=n cargo test -p capstan-agent --test agent_crate crash` replays one case.
 #[tokio::test]
 async fn killed_again_and_again_it_ends_where_it_would_have_ended() {
     let replayed = std::env::var("CAPSTAN_SEED").ok().map(|seed| seed.parse::<u64>().unwrap());

@@ -1,9 +1,6 @@
 //! What comes next: tables for the cases that were thought of, laws for the others.
 
-#![cfg(test)]
-
-mod support;
-
+use crate::support::{Verbs, file, folder, gate, name, path, plan, run, shut, start, steps, verified};
 use capstan_agent::decide::{Decision, MOST_INTERRUPTIONS, Refusal, must_run_once, pause};
 use capstan_agent::drift::{Sight, Sights};
 use capstan_agent::journal::{Class, End, Entry, Failure, History, Outcome};
@@ -14,7 +11,6 @@ use jiff::{SignedDuration, Timestamp};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
-use support::{Verbs, file, folder, gate, name, path, plan, run, shut, start, steps, verified};
 
 fn accepted(plan: &VerifiedPlan) -> Entry {
     Entry::Accepted { plan: plan.id(), machine: plan.plan().machine.clone(), epoch: plan.plan().epoch }

@@ -1,16 +1,12 @@
 //! The journal on a real disk.
 
-#![cfg(test)]
-
-mod support;
-
+use crate::support::{TestClock, Verbs, file, shell, shut, steps};
 use capstan_agent::real::Linux;
 use capstan_agent::store::{DiskStore, Store};
 use capstan_agent::{Engine, Journal, Reset};
 use capstan_plan::{Digest, Phase};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use support::{TestClock, Verbs, file, shell, shut, steps};
 use tempfile::TempDir;
 
 #[tokio::test]

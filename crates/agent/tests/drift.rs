@@ -1,18 +1,14 @@
 //! What plans have put on a machine is changed by others: it is seen, put right and told, at rest, between plans and during one.
 
-#![cfg(test)]
-
-mod support;
-
+use crate::support::world::{Node, ROOT, State, Unit, World};
+use crate::support::{
+    TestClock, Verbs, artifact, check, file, folder, gate, name, open, path, run, shut, steps, tree, unit,
+};
 use capstan_agent::drift::MOST_RESTARTS;
 use capstan_agent::{Advance, Engine, Journal, Reset};
 use capstan_plan::{Drift, OnDrift, Phase, Progress, Step, VerifiedPlan};
 use std::collections::BTreeMap;
 use std::time::Duration;
-use support::world::{Node, ROOT, State, Unit, World};
-use support::{
-    TestClock, Verbs, artifact, check, file, folder, gate, name, open, path, run, shut, steps, tree, unit,
-};
 
 type TestEngine = Engine<World, World, TestClock>;
 

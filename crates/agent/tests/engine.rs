@@ -1,17 +1,14 @@
 //! What the engine does with a plan, on a machine in memory.
 
-#![cfg(test)]
-
-mod support;
-
+use crate::support;
+use crate::support::world::{Death, Node, World};
+use crate::support::{
+    TestClock, Verbs, check, file, folder, gate, open, path, plan, run, shut, steps, unit, verified,
+};
 use capstan_agent::journal::{Entry, archived, decode, joined};
 use capstan_agent::{Engine, Journal, Reset};
 use capstan_plan::{Epoch, Phase, Progress, VerifiedPlan};
 use std::collections::BTreeMap;
-use support::world::{Death, Node, World};
-use support::{
-    TestClock, Verbs, check, file, folder, gate, open, path, plan, run, shut, steps, unit, verified,
-};
 
 type TestEngine = Engine<World, World, TestClock>;
 

@@ -1,16 +1,12 @@
 //! Probes over TLS, with certificates in files of the machine.
 
-#![cfg(test)]
-
-mod support;
-
+use crate::support::mirror::{Behaviour, Mirror};
+use crate::support::path;
 use capstan_agent::Machine as _;
 use capstan_agent::machine::HttpGet;
 use capstan_agent::real::Linux;
 use std::fs;
 use std::time::Duration;
-use support::mirror::{Behaviour, Mirror};
-use support::path;
 
 #[tokio::test]
 async fn a_server_is_verified_unless_the_probe_asks_for_none() {

@@ -1,9 +1,6 @@
 //! Container images from archives in a folder.
 
-#![cfg(test)]
-
-mod support;
-
+use crate::support::{owner, path};
 use capstan_agent::Machine as _;
 use capstan_agent::machine::MachineError;
 use capstan_agent::real::Linux;
@@ -15,7 +12,6 @@ use std::fs;
 use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
-use support::{owner, path};
 use tempfile::TempDir;
 
 /// A tar archive of files; a name with `/` at its end is a folder.

@@ -2,10 +2,8 @@
 //!
 //! A failing case prints its seed; `PROPTEST_CASES=100000` makes it a long search.
 
-#![cfg(test)]
-
-mod support;
-
+use crate::support::world::World;
+use crate::support::{TestClock, Verbs, artifact, file, folder, gate, open, run, steps, tree, unit};
 use capstan_agent::journal::{Entry, History, JournalError, UnreadableJournal, decode, encode};
 use capstan_agent::{Engine, Journal};
 use capstan_plan::{Digest, Phase};
@@ -13,8 +11,6 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::Index;
 use std::sync::LazyLock;
-use support::world::World;
-use support::{TestClock, Verbs, artifact, file, folder, gate, open, run, steps, tree, unit};
 
 /// A journal with every kind of line.
 static JOURNAL: LazyLock<Vec<u8>> = LazyLock::new(|| {

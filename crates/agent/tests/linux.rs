@@ -1,9 +1,6 @@
 //! The machine that exists, in temporary folders and with real programs.
 
-#![cfg(test)]
-
-mod support;
-
+use crate::support::{owner, path};
 use capstan_agent::Machine;
 use capstan_agent::machine::{Exit, Found, Invocation, MachineError, Metadata, Ran};
 use capstan_agent::real::Linux;
@@ -11,7 +8,6 @@ use capstan_plan::{Argv, EnvVar, HttpUrl};
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::time::{Duration, Instant};
-use support::{owner, path};
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 

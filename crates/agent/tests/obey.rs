@@ -1,9 +1,9 @@
 //! The loop around the engine: the newest Secret in, reports out.
 
-#![cfg(test)]
-
-mod support;
-
+use crate::support;
+use crate::support::program::{self, digest, installed};
+use crate::support::world::{Node, World};
+use crate::support::{Verbs, argv, check, file, gate, machine, name, path, plan, run, unit};
 use capstan_agent::obey::{Identity, LoopEnd, Orders, obey};
 use capstan_agent::{Clock, Engine, Journal};
 use capstan_plan::{
@@ -14,9 +14,6 @@ use jiff::{SignedDuration, Timestamp};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant};
-use support::program::{self, digest, installed};
-use support::world::{Node, World};
-use support::{Verbs, argv, check, file, gate, machine, name, path, plan, run, unit};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 

@@ -1,15 +1,11 @@
 //! Verdicts change only after as many answers in a row as were asked for.
 
-#![cfg(test)]
-
-mod support;
-
+use crate::support::world::World;
+use crate::support::{TestClock, argv, name, plan, run, start, verified};
 use capstan_agent::Clock;
 use capstan_agent::probes::{Health, Prober};
 use capstan_plan::{Probe, Target};
 use std::time::Duration;
-use support::world::World;
-use support::{TestClock, argv, name, plan, run, start, verified};
 
 fn probe(command: &str, success: u32, failure: u32) -> Probe {
     Probe {

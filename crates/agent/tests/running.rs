@@ -1,18 +1,15 @@
 //! What is done about a command that an earlier process of the agent has started: the pure function, and the engine on a
 //! machine in memory.
 
-#![cfg(test)]
-
-mod support;
-
+use crate::support;
+use crate::support::world::{Death, World};
+use crate::support::{TestClock, Verbs, file, gate, name, run, shut, start, steps, unit};
 use capstan_agent::journal::{Entry, History, Outcome};
 use capstan_agent::ledger::{After, Before, Holding};
 use capstan_agent::machine::CommandKey;
 use capstan_agent::running::CommandFate;
 use capstan_agent::{Advance, Engine, Journal, Reset};
 use capstan_plan::{Action, Digest, OpenGates, Phase, VerifiedPlan};
-use support::world::{Death, World};
-use support::{TestClock, Verbs, file, gate, name, run, shut, start, steps, unit};
 
 fn accepted(plan: &VerifiedPlan) -> Entry {
     Entry::Accepted { plan: plan.id(), machine: support::machine(), epoch: plan.plan().epoch }

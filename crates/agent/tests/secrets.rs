@@ -1,9 +1,6 @@
 //! Values that are marked as secret appear nowhere but where they are used.
 
-#![cfg(test)]
-
-mod support;
-
+use crate::support::{TestClock, Verbs, file, name, path, plan, shell, shut, start, verified};
 use capstan_agent::probes::Prober;
 use capstan_agent::real::Linux;
 use capstan_agent::report::report;
@@ -12,7 +9,6 @@ use capstan_agent::{Clock as _, Engine, Journal, Machine, Reset};
 use capstan_plan::{Action, Argv, Digest, EnvVar, Phase, Probe, SecretText, Standing, Target, Undo};
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
-use support::{TestClock, Verbs, file, name, path, plan, shell, shut, start, verified};
 use tempfile::TempDir;
 
 const PLANTED: [&str; 6] = [

@@ -1,15 +1,11 @@
 //! Artifacts, units and gates: what the engine makes of them.
 
-#![cfg(test)]
-
-mod support;
-
-use capstan_agent::{Advance, Clock as _, Engine, Journal, Reset};
-use capstan_plan::{OpenGates, Phase, Progress, Step, VerifiedPlan};
-use support::world::{Node, ROOT, World};
-use support::{
+use crate::support::world::{Node, ROOT, World};
+use crate::support::{
     TestClock, Verbs, artifact, file, folder, gate, name, open, path, run, shut, steps, tree, unit,
 };
+use capstan_agent::{Advance, Clock as _, Engine, Journal, Reset};
+use capstan_plan::{OpenGates, Phase, Progress, Step, VerifiedPlan};
 
 type TestEngine = Engine<World, World, TestClock>;
 

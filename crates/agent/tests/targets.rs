@@ -1,9 +1,8 @@
 //! The targets of probes and checks: on a real machine, and what is said of them.
 
-#![cfg(test)]
-
-mod support;
-
+use crate::support;
+use crate::support::world::{Unit, World};
+use crate::support::{TestClock, argv, name, path, plan, shut, steps, verified};
 use capstan_agent::machine::MachineError;
 use capstan_agent::probes::Prober;
 use capstan_agent::real::Linux;
@@ -21,8 +20,6 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
-use support::world::{Unit, World};
-use support::{TestClock, argv, name, path, plan, shut, steps, verified};
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;

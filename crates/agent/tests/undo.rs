@@ -1,9 +1,8 @@
 //! Whatever was on a machine, and whatever plans did to it: after a reset every byte is as it was.
 
-#![cfg(test)]
-
-mod support;
-
+use crate::support::{
+    TestClock, Verbs, artifact, file, folder, owner as owner_of_test, plan, shut, tree, verified,
+};
 use capstan_agent::real::Linux;
 use capstan_agent::store::DiskStore;
 use capstan_agent::{Engine, Journal, Reset};
@@ -14,7 +13,6 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
-use support::{TestClock, Verbs, artifact, file, folder, owner as owner_of_test, plan, shut, tree, verified};
 use tempfile::TempDir;
 
 /// Every path with its mode, its owner and, if it is a file or a link, its content.

@@ -1,17 +1,13 @@
 //! The agent replaces its program. Power is cut at every operation of the machine: afterwards the machine always has a program that can
 //! be started, ends with the new one if that works, and with the old one if it does not.
 
-#![cfg(test)]
-
-mod support;
-
+use crate::support::program::{self, digest, installed, places};
+use crate::support::world::{Death, World};
+use crate::support::{TestClock, file, open, plan, start, verified};
 use capstan_agent::upgrade::{Guarded, MOST_STARTS, Occasion, guard};
 use capstan_agent::{Clock as _, Engine, Journal, Restart};
 use capstan_plan::{Digest, MachinePlan, ReportedProgram, VerifiedPlan};
 use std::sync::LazyLock;
-use support::program::{self, digest, installed, places};
-use support::world::{Death, World};
-use support::{TestClock, file, open, plan, start, verified};
 
 /// What a program does when it is started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,19 +1,18 @@
 //! Who may: tokens that die with what they are bound to, rules by name, certificates from request to use, and
 //! nobody who gives what they do not have. What both planes say, word by word, is compared in `tests/suites/access`.
 
-mod support;
-
+use crate::support;
 use std::sync::{
     Arc,
     atomic::{AtomicI64, Ordering},
 };
 
+use crate::support::{TestPlane, eventually, pki};
 use base64::{Engine, engine::general_purpose::STANDARD};
 use capstan_apiserver::{ApiServer, Authority, Options, Restriction, Storage, User};
 use http_body_util::BodyExt;
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use support::{TestPlane, eventually, pki};
 use tokio::net::TcpListener;
 
 const ACCOUNTS: &str = "/api/v1/namespaces/default/serviceaccounts";

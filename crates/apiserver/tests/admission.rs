@@ -1,13 +1,9 @@
 //! Webhooks that have a say in writes.
 
-#![cfg(test)]
-
-mod support;
-
+use crate::support::{CRDS, MAPS, TestPlane, map, webhook::Webhook, widget, widgets};
 use base64::{Engine, engine::general_purpose::STANDARD};
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
-use support::{CRDS, MAPS, TestPlane, map, webhook::Webhook, widget, widgets};
 
 const MUTATING: &str = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations";
 const VALIDATING: &str = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations";

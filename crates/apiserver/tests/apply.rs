@@ -1,9 +1,7 @@
 //! Server-side apply and the account of who owns what, as clients see them.
 
-mod support;
-
+use crate::support::{CRDS, MAPS, TestPlane, WIDGETS, widgets};
 use serde_json::{Value, json};
-use support::{CRDS, MAPS, TestPlane, WIDGETS, widgets};
 
 fn data(data: &Value) -> Value {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": data})

@@ -1,16 +1,14 @@
 //! The audit log: who asked for what, and nothing of what was in it unless a policy asks for it.
 
-mod support;
-
 use std::os::unix::fs::PermissionsExt as _;
 
+use crate::support::{MAPS, TestPlane, eventually, map};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use bytes::Bytes;
 use capstan_apiserver::{AuditPolicy, Options, Storage, User};
 use http::Request;
 use http_body_util::Full;
 use serde_json::{Value, json};
-use support::{MAPS, TestPlane, eventually, map};
 use tower_service::Service as _;
 
 const VALUE: &str = "planted-7b20aa";

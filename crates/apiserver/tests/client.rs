@@ -1,9 +1,8 @@
 //! kube-rs as a client, without a socket: typed and dynamic objects, watchers, server-side apply.
 
-mod support;
-
 use std::{collections::BTreeMap, time::Duration};
 
+use crate::support::{CRDS, TestPlane, eventually, widgets};
 use capstan_apiserver::User;
 use futures::{StreamExt, TryStreamExt};
 use k8s_openapi::api::{
@@ -18,7 +17,6 @@ use kube::{
     runtime::{WatchStreamExt, reflector, watcher},
 };
 use serde_json::json;
-use support::{CRDS, TestPlane, eventually, widgets};
 
 fn client(plane: &TestPlane) -> Client {
     Client::new(plane.server.service(User::admin()), "default")

@@ -1,13 +1,9 @@
 //! Versions that only a webhook can turn into each other: in `v1` a widget has a `size`, in `v2`, which is stored,
 //! `dimensions`.
 
-#![cfg(test)]
-
-mod support;
-
+use crate::support::{CRDS, TestPlane, webhook::Webhook, widgets};
 use capstan_apiserver::{Options, Storage};
 use serde_json::{Value, json};
-use support::{CRDS, TestPlane, webhook::Webhook, widgets};
 
 const V1: &str = "/apis/example.com/v1/namespaces/default/widgets";
 const V2: &str = "/apis/example.com/v2/namespaces/default/widgets";

@@ -1,15 +1,11 @@
 //! FlowSchemas and PriorityLevelConfigurations: which request is what, and what clients are told of it.
 
-#![cfg(test)]
-
-mod support;
-
+use crate::support::{Caller, MAPS, TestPlane, eventually, map};
 use bytes::Bytes;
 use capstan_apiserver::User;
 use http::Request;
 use http_body_util::Full;
 use serde_json::{Value, json};
-use support::{Caller, MAPS, TestPlane, eventually, map};
 use tower_service::Service as _;
 
 const ROOT: &str = "/apis/flowcontrol.apiserver.k8s.io/v1";

@@ -1,19 +1,15 @@
 //! `/healthz`, `/livez` and `/readyz`: the format of kube-apiserver, the checks of the process, and who may read reasons.
 
-#![cfg(test)]
-
-mod support;
-
 use std::sync::{
     Arc,
     atomic::{AtomicU8, Ordering},
 };
 
+use crate::support::{Caller, TestPlane};
 use capstan_apiserver::{Check, Health, Options, Storage, Tls, User};
 use http_body_util::BodyExt as _;
 use rcgen::{CertificateParams, KeyPair, date_time_ymd};
 use serde_json::Value;
-use support::{Caller, TestPlane};
 use tokio::net::TcpListener;
 
 async fn text(caller: &Caller, path: &str) -> (u16, String) {

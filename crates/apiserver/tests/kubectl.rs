@@ -1,17 +1,14 @@
 //! The real kubectl over TLS: what people type.
 
-#![cfg(test)]
-
-mod support;
-
+use crate::support;
 use std::{
     io::{BufRead, BufReader},
     path::{Path, PathBuf},
     process::{Command, Stdio},
 };
 
+use crate::support::pki::Authority;
 use capstan_apiserver::{ApiServer, Options, Storage};
-use support::pki::Authority;
 use tempfile::TempDir;
 use tokio::net::TcpListener;
 

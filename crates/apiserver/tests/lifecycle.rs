@@ -1,15 +1,13 @@
 //! Owners and dependents, namespaces and their content.
 
-mod support;
-
 use std::{
     sync::{Arc, Mutex},
     time::Duration,
 };
 
+use crate::support::{MAPS, TestPlane, eventually, map};
 use capstan_apiserver::{Options, Storage};
 use serde_json::{Value, json};
-use support::{MAPS, TestPlane, eventually, map};
 
 fn owned(name: &str, owner: &Value, blocks: bool) -> Value {
     let mut object = map(name);

@@ -1,13 +1,9 @@
 //! MutatingAdmissionPolicies: what they see, what they change, and what the API says of them.
 
-#![cfg(test)]
-
-mod support;
-
+use crate::support::{CRDS, MAPS, TestPlane, WIDGETS, map, webhook::Webhook, widget, widgets};
 use base64::{Engine, engine::general_purpose::STANDARD};
 use capstan_apiserver::{Options, Storage, User};
 use serde_json::{Value, json};
-use support::{CRDS, MAPS, TestPlane, WIDGETS, map, webhook::Webhook, widget, widgets};
 
 const GROUP: &str = "/apis/admissionregistration.k8s.io/v1";
 const POLICIES: &str = "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicies";

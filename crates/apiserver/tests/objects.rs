@@ -1,10 +1,8 @@
 //! Objects through their lives: the generic path, on built-in and custom resources.
 
-mod support;
-
+use crate::support::{CRDS, MAPS, TestPlane, WIDGETS, eventually, map, widget, widgets};
 use capstan_apiserver::{Options, Storage, User};
 use serde_json::{Value, json};
-use support::{CRDS, MAPS, TestPlane, WIDGETS, eventually, map, widget, widgets};
 
 #[tokio::test]
 async fn a_map_is_made_changed_and_deleted() {

@@ -1,13 +1,9 @@
 //! ValidatingAdmissionPolicies: what they see, what they reject, and what the API says of them.
 
-#![cfg(test)]
-
-mod support;
-
+use crate::support::{CRDS, MAPS, TestPlane, WIDGETS, eventually, map, widget, widgets};
 use capstan_apiserver::{Options, Storage, User};
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
-use support::{CRDS, MAPS, TestPlane, WIDGETS, eventually, map, widget, widgets};
 
 const GROUP: &str = "/apis/admissionregistration.k8s.io/v1";
 const POLICIES: &str = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies";

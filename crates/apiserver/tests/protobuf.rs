@@ -1,15 +1,11 @@
 //! Responses in protobuf, to clients that prefer it.
 
-#![cfg(test)]
-
-mod support;
-
+use crate::support::{CRDS, Caller, MAPS, TestPlane, WIDGETS, eventually, map, widget, widgets};
 use capstan_apiserver::{Body, Options, Storage};
 use capstan_apiserver_proto::decode;
 use http::{Request, Response, header};
 use http_body_util::{BodyExt, Full};
 use serde_json::{Value, json};
-use support::{CRDS, Caller, MAPS, TestPlane, WIDGETS, eventually, map, widget, widgets};
 use tower_service::Service as _;
 
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";

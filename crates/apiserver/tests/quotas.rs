@@ -1,12 +1,8 @@
 //! ResourceQuotas: writes that exceed one are rejected, and the status says what is used.
 
-#![cfg(test)]
-
-mod support;
-
+use crate::support::{CRDS, TestPlane, eventually, map, widget, widgets};
 use futures::future::join_all;
 use serde_json::{Value, json};
-use support::{CRDS, TestPlane, eventually, map, widget, widgets};
 
 const QUOTAS: &str = "/api/v1/namespaces/default/resourcequotas";
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";

@@ -1,10 +1,6 @@
 //! kube-rs's runtime over TLS, as controllers use it: reflectors that outlive the server and its history, and a
 //! controller with a finalizer and objects of its own.
 
-#![cfg(test)]
-
-mod support;
-
 use std::{
     collections::BTreeMap,
     sync::{
@@ -14,6 +10,7 @@ use std::{
     time::Duration,
 };
 
+use crate::support::{eventually, pki::Authority};
 use capstan_apiserver::{ApiServer, Options, Storage, User};
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
@@ -29,7 +26,6 @@ use kube::{
     },
 };
 use serde_json::json;
-use support::{eventually, pki::Authority};
 use tempfile::TempDir;
 use tokio::net::TcpListener;
 

@@ -1,13 +1,9 @@
 //! Objects that the server keeps by itself, and kinds that Kubernetes' own conformance specs need.
 
-#![cfg(test)]
-
-mod support;
-
+use crate::support::{CRDS, TestPlane, eventually, pki::Authority, widgets};
 use http::Request;
 use http_body_util::{BodyExt as _, Full};
 use serde_json::{Value, json};
-use support::{CRDS, TestPlane, eventually, pki::Authority, widgets};
 use tower_service::Service as _;
 
 const API_SERVICES: &str = "/apis/apiregistration.k8s.io/v1/apiservices";

@@ -1,10 +1,8 @@
 //! Watches: order, selection, resumption, expiry, shutdown.
 
-mod support;
-
+use crate::support::{MAPS, TestPlane, map};
 use capstan_apiserver::{Options, Storage};
 use serde_json::{Value, json};
-use support::{MAPS, TestPlane, map};
 
 fn pair(kind: &str, name: &str) -> (String, String) {
     (kind.to_owned(), name.to_owned())

@@ -5,10 +5,7 @@
 //! every n. Then another manager takes over, and the control plane must get where it should, with the world checking
 //! at every step that nothing impossible happens.
 
-#![cfg(test)]
 #![allow(clippy::disallowed_methods, reason = "a test plays users, who delete what they like")]
-
-mod world;
 
 use std::sync::Arc;
 
@@ -29,8 +26,8 @@ use kube::config::{Config, KubeConfigOptions, Kubeconfig};
 
 use serde_json::json;
 
+use crate::world::{V1, V2, Workload, World, tools};
 use capstan_testkit::crash::{CrashPoint, NEVER};
-use world::{V1, V2, Workload, World, tools};
 
 struct Manager {
     reconciler: ControlPlane<Workload>,

@@ -1,6 +1,5 @@
 //! The client against a real etcd of three members.
 
-#![cfg(test)]
 #![allow(clippy::disallowed_methods, reason = "a test plays users, who delete what they like")]
 
 use std::time::Duration;

@@ -1,10 +1,7 @@
 //! A control plane from nothing to one machine, to three, to another version, and to nothing again, on a real API
 //! server. Upstream's and our own other controllers are played by the test.
 
-#![cfg(test)]
 #![allow(clippy::disallowed_methods, reason = "a test plays users, who delete what they like")]
-
-mod world;
 
 use std::time::Duration;
 
@@ -21,7 +18,7 @@ use kube::api::DeleteParams;
 use serde_json::json;
 use std::collections::BTreeMap;
 
-use world::{V1, V2, World, config_of, tools, version_of};
+use crate::world::{V1, V2, World, config_of, tools, version_of};
 
 const DEADLINE: Duration = Duration::from_secs(90);
 

@@ -1,11 +1,9 @@
 //! A cluster whose objects were made anew at another plane, with other UIDs and without status: nothing is begun, made,
 //! planned or started again, and from there on it is led as before, in the next epoch.
 
-#![cfg(test)]
 #![allow(clippy::disallowed_methods, reason = "a test plays users, who delete what they like")]
 
-mod world;
-
+use crate::world;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -21,7 +19,7 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::{Client, ResourceExt as _};
 use serde_json::{Value, json};
 
-use world::{V1, V2, Workload, World, tools};
+use crate::world::{V1, V2, Workload, World, tools};
 
 async fn plane() -> (Arc<ApiServer>, Client) {
     let server = ApiServer::open(Options::new(Storage::Memory)).await.unwrap();

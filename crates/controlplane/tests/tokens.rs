@@ -1,11 +1,8 @@
 //! The tokens with which machines join. Workers never have that of servers, except in a cluster that began before they had
 //! one of their own.
 
-#![cfg(test)]
 #![allow(clippy::large_futures, reason = "a test has room on its stack")]
 #![allow(clippy::disallowed_methods, reason = "a test plays users, who delete what they like")]
-
-mod world;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,7 +20,7 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::{Client, ResourceExt as _};
 use serde_json::{Value, json};
 
-use world::{Scene, V1, V2, Workload, World, config_of, is_server, tools};
+use crate::world::{Scene, V1, V2, Workload, World, config_of, is_server, tools};
 
 struct Stage {
     plane: Arc<ApiServer>,

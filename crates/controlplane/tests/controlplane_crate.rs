@@ -1,0 +1,14 @@
+//! The tests of this crate are one program, because linking one for each file takes minutes. `simulation` is its own: a suite runs
+//! it for hours.
+
+#![cfg(test)]
+
+#[cfg(feature = "real")]
+mod crash;
+#[cfg(feature = "real")]
+mod etcd;
+#[cfg(feature = "real")]
+mod flow;
+mod moved;
+mod tokens;
+mod world;
