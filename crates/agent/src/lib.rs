@@ -14,6 +14,7 @@
 //! | [`engine`] | carries out decisions one at a time; resets the machine |
 //! | [`obey`] | the loop of the agent: applies the newest plan, sends reports |
 //! | [`follow`] | decides about a hand-over to another management plane |
+//! | [`periodic`] | commands that run again and again while a plan is applied |
 //! | [`probes`] | health probes of an applied plan |
 //! | [`pace`] | when a report is written |
 //! | [`report`] | the content of a report, bounded and without secrets |
@@ -36,6 +37,7 @@ pub mod obey;
 mod outputs;
 pub mod owed;
 pub mod pace;
+pub mod periodic;
 pub mod probes;
 pub mod real;
 mod redact;

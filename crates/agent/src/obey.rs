@@ -15,7 +15,9 @@ use tokio::sync::watch;
 
 use crate::clock::Clock;
 use crate::engine::{Advance, Engine, EngineError, Restart};
+use crate::journal::Outcome;
 use crate::machine::Machine;
+use crate::periodic::{Begun, Timetable};
 use crate::probes::Prober;
 use crate::report;
 use crate::store::Store;
@@ -100,7 +102,14 @@ pub enum LoopEnd {
 /// The latest data of the plan Secret; `None` before there is one.
 pub type Plans = watch::Receiver<Option<SecretData>>;
 
-/// Applies the latest plan until there is a newer one, runs its probes, and reports its state.
+/// What the agent does again and again while a plan is in place.
+#[derive(Debug, Default)]
+struct Routine {
+    prober: Prober,
+    timetable: Timetable,
+}
+
+/// Applies the latest plan until there is a newer one, runs its probes and its periodic commands, and reports its state.
 ///
 /// `looking` is called before and after each operation that may take long.
 ///
@@ -115,11 +124,11 @@ pub async fn obey<M: Machine, S: Store, C: Clock>(
 ) -> Result<LoopEnd, EngineError> {
     engine.follow(identity.epoch).await?;
     engine.look_at_program().await;
-    let mut prober = Prober::default();
+    let mut routine = Routine::default();
     // The plan where the machine stands; also while the management plane is away, or has another one that is refused.
     let mut accepted = recall(engine, identity).await?;
     if let Some(orders) = &accepted {
-        watch_probes(engine, &mut prober, &orders.plan);
+        routine.follow(engine, &orders.plan).await;
     }
     loop {
         let data = plans.borrow_and_update().clone();
@@ -143,7 +152,7 @@ pub async fn obey<M: Machine, S: Store, C: Clock>(
             Err(standing) => *standing,
             Ok(orders) => {
                 let trust = (identity, key);
-                let progress = carry_out(engine, &orders, plans, trust, &reports, &prober, &looking).await?;
+                let progress = carry_out(engine, &orders, plans, trust, &reports, &routine, &looking).await?;
                 if is_current(engine, &orders.plan) {
                     accepted = Some(orders.clone());
                     names_program = is_from_plane.then(|| orders.plan.clone());
@@ -151,14 +160,13 @@ pub async fn obey<M: Machine, S: Store, C: Clock>(
                 let Some(progress) = progress else { continue };
                 if progress.phase == Phase::Waiting {
                     overdue = orders.plan.plan().expires;
-                } else {
-                    watch_probes(engine, &mut prober, &orders.plan);
                 }
+                routine.follow(engine, &orders.plan).await;
                 Standing::Plan(progress)
             }
         };
-        reports.publish(engine, &prober, standing.clone()).await;
-        if replace_program(engine, &reports, &prober, names_program.as_ref(), &standing).await
+        reports.publish(engine, &routine, standing.clone()).await;
+        if replace_program(engine, &reports, &routine, names_program.as_ref(), &standing).await
             == Restart::Needed
         {
             return Ok(LoopEnd::Replaced);
@@ -166,7 +174,7 @@ pub async fn obey<M: Machine, S: Store, C: Clock>(
         // At rest, until there is another plan; the probes and the search for drift go on meanwhile.
         loop {
             let patrol = accepted.as_ref().map(|_| engine.next_patrol());
-            let next = prober.next().into_iter().chain(patrol).min().unwrap_or(Duration::MAX);
+            let next = routine.next().into_iter().chain(patrol).min().unwrap_or(Duration::MAX);
             tokio::select! {
                 changed = plans.changed() => match changed {
                     Ok(()) => break,
@@ -178,16 +186,17 @@ pub async fn obey<M: Machine, S: Store, C: Clock>(
                     }
                 }
                 () = engine.clock().sleep_until_elapsed(next), if next < Duration::MAX => {
-                    let mut is_news = prober.probe_due(engine.machine(), engine.clock()).await;
+                    let mut is_news = routine.prober.probe_due(engine.machine(), engine.clock()).await;
                     if let Some(orders) = &accepted
                         && engine.next_patrol() <= engine.clock().elapsed()
                     {
                         is_news |= engine.patrol(&orders.plan).await?;
                     }
+                    is_news |= routine.run_due(engine, &reports, &standing).await;
                     if is_news {
-                        reports.publish(engine, &prober, standing.clone()).await;
+                        reports.publish(engine, &routine, standing.clone()).await;
                     }
-                    let turn = replace_program(engine, &reports, &prober, names_program.as_ref(), &standing);
+                    let turn = replace_program(engine, &reports, &routine, names_program.as_ref(), &standing);
                     if turn.await == Restart::Needed {
                         return Ok(LoopEnd::Replaced);
                     }
@@ -201,7 +210,7 @@ pub async fn obey<M: Machine, S: Store, C: Clock>(
 async fn replace_program<M: Machine, S: Store, C: Clock>(
     engine: &mut Engine<M, S, C>,
     reports: &Reports<'_>,
-    prober: &Prober,
+    routine: &Routine,
     plan: Option<&VerifiedPlan>,
     standing: &Standing,
 ) -> Restart {
@@ -211,7 +220,7 @@ async fn replace_program<M: Machine, S: Store, C: Clock>(
     engine.confirm_program().await;
     let turn = engine.replace_program(plan).await;
     if turn == Restart::NotNeeded && engine.agent_program() != before {
-        reports.publish(engine, prober, standing.clone()).await;
+        reports.publish(engine, routine, standing.clone()).await;
     }
     turn
 }
@@ -220,15 +229,65 @@ fn is_current<M: Machine, S: Store, C: Clock>(engine: &Engine<M, S, C>, plan: &V
     engine.history().current.as_ref().is_some_and(|current| current.plan == plan.id())
 }
 
-/// Runs the probes of a plan that has ended.
-fn watch_probes<M: Machine, S: Store, C: Clock>(
-    engine: &Engine<M, S, C>,
-    prober: &mut Prober,
-    plan: &VerifiedPlan,
-) {
-    let current = engine.history().current.as_ref().filter(|current| current.plan == plan.id());
-    if current.is_some_and(|current| current.end.is_some()) {
-        prober.watch(plan, engine.clock().elapsed());
+impl Routine {
+    /// Runs the probes of a plan that has ended, and its periodic commands if all of its steps are done.
+    async fn follow<M: Machine, S: Store, C: Clock>(
+        &mut self,
+        engine: &mut Engine<M, S, C>,
+        plan: &VerifiedPlan,
+    ) {
+        let current = engine.history().current.as_ref().filter(|current| current.plan == plan.id());
+        if current.is_some_and(|current| current.end.is_some()) {
+            self.prober.watch(plan, engine.clock().elapsed());
+        }
+        if engine.has_applied(plan) {
+            let kept = engine.recall_runs().await;
+            self.timetable.follow(plan, kept.as_deref(), engine.clock());
+        } else if current.is_some() {
+            self.timetable.stop();
+        }
+    }
+
+    /// When something is due next, by [`Clock::elapsed`].
+    fn next(&self) -> Option<Duration> {
+        self.prober.next().into_iter().chain(self.timetable.next()).min()
+    }
+
+    /// Runs one of the periodic commands that are due, while the probes go on. Returns whether there was one.
+    async fn run_due<M: Machine, S: Store, C: Clock>(
+        &mut self,
+        engine: &mut Engine<M, S, C>,
+        reports: &Reports<'_>,
+        standing: &Standing,
+    ) -> bool {
+        let Some(begun) = self.timetable.begin(engine.clock()) else { return false };
+        engine.remember_runs(&self.timetable.to_bytes()).await;
+        let outcome = self.run(&begun, engine, reports, standing).await;
+        self.timetable.end(&begun, &outcome, engine.clock());
+        engine.remember_runs(&self.timetable.to_bytes()).await;
+        true
+    }
+
+    async fn run<M: Machine, S: Store, C: Clock>(
+        &mut self,
+        begun: &Begun,
+        engine: &Engine<M, S, C>,
+        reports: &Reports<'_>,
+        standing: &Standing,
+    ) -> Outcome {
+        let redactor = self.timetable.redactor().clone();
+        let mut run = std::pin::pin!(begun.run(engine.machine(), &redactor));
+        loop {
+            let next = self.prober.next().unwrap_or(Duration::MAX);
+            tokio::select! {
+                outcome = &mut run => return outcome,
+                () = engine.clock().sleep_until_elapsed(next), if next < Duration::MAX => {
+                    if self.prober.probe_due(engine.machine(), engine.clock()).await {
+                        reports.publish(engine, self, standing.clone()).await;
+                    }
+                }
+            }
+        }
     }
 }
 
@@ -300,7 +359,7 @@ async fn carry_out<M: Machine, S: Store, C: Clock>(
     plans: &mut Plans,
     trust: (&Identity, PublicKey),
     reports: &Reports<'_>,
-    prober: &Prober,
+    routine: &Routine,
     looking: &impl Fn(&M, Moment),
 ) -> Result<Option<Progress>, EngineError> {
     let facts = engine.machine().facts().await;
@@ -314,8 +373,8 @@ async fn carry_out<M: Machine, S: Store, C: Clock>(
         let now = engine.clock().now();
         let mut on = |progress: &Progress| {
             let standing = Standing::Plan(orders.complain(progress.clone()));
-            let report = report::report(standing, &history, prober.results(), facts.clone(), now);
-            reports.send(Report { drift: drift.clone(), ..report });
+            let report = report::report(standing, &history, routine.prober.results(), facts.clone(), now);
+            reports.send(Report { drift: drift.clone(), periodic: routine.timetable.results(), ..report });
         };
         let heard = hear_cancel(plans.clone(), &orders.plan, trust, engine.history().epoch, &cancel);
         let advance = tokio::select! {
@@ -334,7 +393,7 @@ async fn carry_out<M: Machine, S: Store, C: Clock>(
                     && engine.patrol(&orders.plan).await?
                 {
                     let standing = report::progress(&orders.plan, engine.history());
-                    reports.publish(engine, prober, Standing::Plan(orders.complain(standing))).await;
+                    reports.publish(engine, routine, Standing::Plan(orders.complain(standing))).await;
                 }
                 tokio::select! {
                     changed = plans.changed() => {
@@ -402,12 +461,13 @@ impl<'a> Reports<'a> {
     async fn publish<M: Machine, S: Store, C: Clock>(
         &self,
         engine: &Engine<M, S, C>,
-        prober: &Prober,
+        routine: &Routine,
         standing: Standing,
     ) {
         let facts = engine.machine().facts().await;
         let now = engine.clock().now();
-        let report = report::report(standing, engine.history(), prober.results(), facts, now);
-        self.send(Report { drift: engine.drift(), agent_program: engine.agent_program(), ..report });
+        let report = report::report(standing, engine.history(), routine.prober.results(), facts, now);
+        let (drift, periodic) = (engine.drift(), routine.timetable.results());
+        self.send(Report { drift, periodic, agent_program: engine.agent_program(), ..report });
     }
 }

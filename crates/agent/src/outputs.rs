@@ -1,6 +1,6 @@
 //! The last output of each step of a plan, bounded in total, as it is reported. Pure.
 
-use capstan_plan::{Excerpt, StepName, StepTail, limits};
+use capstan_plan::{Excerpt, StepName, StepOutput, StepTail, limits};
 use jiff::Timestamp;
 
 use crate::journal::Outcome;
@@ -8,7 +8,7 @@ use crate::journal::Outcome;
 /// Adds the output of an attempt that has ended. The newest is the first, and the oldest go when there are too many bytes.
 pub(crate) fn record(outputs: &mut Vec<StepTail>, step: &StepName, outcome: &Outcome, at: Timestamp) {
     outputs.retain(|other| other.step != *step);
-    let (stdout, stderr) = (end(outcome.output.stdout.as_ref()), end(outcome.output.stderr.as_ref()));
+    let (stdout, stderr) = ends(&outcome.output);
     if stdout.is_none() && stderr.is_none() {
         return;
     }
@@ -23,6 +23,11 @@ pub(crate) fn record(outputs: &mut Vec<StepTail>, step: &StepName, outcome: &Out
         fits
     });
     outputs.truncate(fits.count());
+}
+
+/// The ends of what a command has printed: standard output, and standard error.
+pub(crate) fn ends(output: &StepOutput) -> (Option<String>, Option<String>) {
+    (end(output.stdout.as_ref()), end(output.stderr.as_ref()))
 }
 
 fn size(tail: &StepTail) -> usize {
@@ -45,7 +50,6 @@ fn end(excerpt: Option<&Excerpt>) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use capstan_plan::StepOutput;
 
     fn outcome(stdout: Excerpt) -> Outcome {
         let output = StepOutput { stdout: Some(stdout), stderr: None };

@@ -13,7 +13,7 @@ const SHORTEST_LINE: usize = 8;
 const MARK: &[u8] = b"[redacted]";
 
 /// Removes secret values from texts.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Redactor {
     secrets: Vec<Vec<u8>>,
 }

@@ -14,6 +14,7 @@ mod image;
 mod journal;
 mod linux;
 mod obey;
+mod periodic;
 mod probes;
 mod running;
 mod secrets;

@@ -17,29 +17,29 @@ use std::time::{Duration, Instant};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-fn key() -> SigningKey {
+pub(crate) fn key() -> SigningKey {
     SigningKey::from_seed(&[1; 32])
 }
 
-fn identity() -> Identity {
+pub(crate) fn identity() -> Identity {
     let successions = Successions::default();
     Identity { machine: machine(), plan_key: key().public(), successions, epoch: Epoch(1) }
 }
 
-fn secret(plan: &MachinePlan) -> SecretData {
+pub(crate) fn secret(plan: &MachinePlan) -> SecretData {
     plan.clone().seal().unwrap().sign(&key()).to_secret_data()
 }
 
 /// A clock that began when the plans of this suite were written, goes on as clocks do, and may be set.
 #[derive(Clone)]
-struct Wall(Instant, Arc<AtomicI64>);
+pub(crate) struct Wall(Instant, Arc<AtomicI64>);
 
 impl Wall {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self(Instant::now(), Arc::default())
     }
 
-    fn set_forward(&self, hours: i64) {
+    pub(crate) fn set_forward(&self, hours: i64) {
         self.1.fetch_add(hours, Ordering::SeqCst);
     }
 }
@@ -66,11 +66,11 @@ impl Clock for Wall {
 }
 
 /// An agent at work.
-struct Agent {
-    world: World,
-    plans: watch::Sender<Option<SecretData>>,
-    reports: watch::Receiver<Report>,
-    clock: Wall,
+pub(crate) struct Agent {
+    pub(crate) world: World,
+    pub(crate) plans: watch::Sender<Option<SecretData>>,
+    pub(crate) reports: watch::Receiver<Report>,
+    pub(crate) clock: Wall,
     task: JoinHandle<LoopEnd>,
 }
 
@@ -81,18 +81,28 @@ impl Drop for Agent {
 }
 
 impl Agent {
-    async fn start() -> Self {
+    pub(crate) async fn start() -> Self {
         Self::on(World::default()).await
     }
 
-    async fn on(world: World) -> Self {
+    pub(crate) async fn on(world: World) -> Self {
         Self::running(world, None).await
+    }
+
+    /// An agent that starts when so many hours have passed.
+    pub(crate) async fn after(world: World, hours: i64) -> Self {
+        let clock = Wall::new();
+        clock.set_forward(hours);
+        Self::with(world, None, clock).await
     }
 
     /// The agent as this program, which it can replace.
     async fn running(world: World, program: Option<&str>) -> Self {
+        Self::with(world, program, Wall::new()).await
+    }
+
+    async fn with(world: World, program: Option<&str>, clock: Wall) -> Self {
         let journal = Journal::open(world.clone()).await.unwrap();
-        let clock = Wall::new();
         let engine = Engine::new(world.clone(), journal, clock.clone());
         let mut engine = engine.patrolling(Duration::from_millis(50));
         if let Some(program) = program {
@@ -106,21 +116,21 @@ impl Agent {
         Self { world, plans, reports, clock, task }
     }
 
-    async fn until(&mut self, what: &str, is: impl Fn(&Report) -> bool) -> Report {
+    pub(crate) async fn until(&mut self, what: &str, is: impl Fn(&Report) -> bool) -> Report {
         let reported =
             tokio::time::timeout(Duration::from_secs(30), self.reports.wait_for(|report| is(report)));
         let reported = reported.await.unwrap_or_else(|_| panic!("no report said: {what}")).unwrap();
         reported.clone()
     }
 
-    async fn phase(&mut self, phase: Phase) -> Progress {
+    pub(crate) async fn phase(&mut self, phase: Phase) -> Progress {
         let what = format!("{phase:?}");
         let report = self.until(&what, |report| progress(report).is_some_and(|p| p.phase == phase)).await;
         progress(&report).unwrap().clone()
     }
 }
 
-fn progress(report: &Report) -> Option<&Progress> {
+pub(crate) fn progress(report: &Report) -> Option<&Progress> {
     match &report.standing {
         Standing::Plan(progress) => Some(progress),
         _ => None,

@@ -5,7 +5,7 @@
 //! inputs: leave the input out of the document below while it has its default value, so that the digests of existing
 //! machines do not change. `tests/golden.rs` pins the digests.
 
-use capstan_plan::{Content, Digest, SecretText};
+use capstan_plan::{Content, Digest, Periodic, SecretText};
 use serde_json::{Map, Value, json};
 
 use crate::cost::Cost;
@@ -19,6 +19,7 @@ pub(crate) fn of<'c>(
     inputs: &Inputs<'_>,
     files: &[UserFile],
     commands: impl Iterator<Item = &'c UserCommand>,
+    periodic: &[Periodic],
 ) -> Fingerprint {
     let restart = restart_document(inputs, files);
     let live: Vec<Value> = files.iter().filter(|file| !file.restarts).map(file_document).collect();
@@ -43,6 +44,7 @@ pub(crate) fn of<'c>(
     }
     put(&mut whole, "files", live);
     put(&mut whole, "commands", commands);
+    put(&mut whole, "periodic", periodic.iter().map(|command| json!(command)).collect());
     Fingerprint { drain: digest(&drain_document(inputs)), restart: digest(&restart), whole: digest(&whole) }
 }
 

@@ -34,8 +34,14 @@ impl Inputs<'_> {
 
     /// Fields of the configuration that are left out, because the agent does not understand them.
     pub(crate) fn left_out(&self) -> Vec<&'static str> {
-        let is_lost = self.wants_drift_reported() && !self.reports_drift();
-        is_lost.then_some("spec.onDrift").into_iter().collect()
+        let drift = (self.wants_drift_reported() && !self.reports_drift()).then_some("spec.onDrift");
+        let periodic = (!self.config.periodic.is_empty() && !self.runs_periodic()).then_some("spec.periodic");
+        drift.into_iter().chain(periodic).collect()
+    }
+
+    /// Whether the agent runs commands again and again.
+    pub(crate) fn runs_periodic(&self) -> bool {
+        self.capabilities.has(Capability::Periodic)
     }
 }
 

@@ -16,7 +16,7 @@ mod user;
 
 use capstan_api::bootstrap::{CapstanConfigSpec, Distro};
 use capstan_plan::{
-    Action, AgentProgram, Artifact, Capabilities, Digest, MachinePlan, Probe, SecretText, Step,
+    Action, AgentProgram, Artifact, Capabilities, Digest, MachinePlan, Periodic, Probe, SecretText, Step,
 };
 use std::collections::BTreeMap;
 
@@ -69,6 +69,8 @@ pub struct Rendered {
     pub steps: Vec<Step>,
     /// Probes to run after the last step.
     pub probes: Vec<Probe>,
+    /// Commands that run again and again while the plan is applied.
+    pub periodic: Vec<Periodic>,
     /// The program of the agent.
     pub agent: Option<AgentProgram>,
     /// Secrets that the agent must remove from all output.

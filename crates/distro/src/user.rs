@@ -1,7 +1,7 @@
 //! Parses and checks the user's own files and commands.
 
-use capstan_api::bootstrap::{CapstanConfigSpec, Command, File};
-use capstan_plan::{Argv, Content, Digest, MachinePath, Mode, StepName};
+use capstan_api::bootstrap::{CapstanConfigSpec, Command, File, PeriodicCommand};
+use capstan_plan::{Argv, Content, Digest, MachinePath, Mode, Periodic, StepName};
 
 use crate::error::InputError;
 use crate::inputs::SecretFiles;
@@ -115,6 +115,32 @@ pub(crate) fn commands(list: &[Command], moment: &str) -> Result<Vec<UserCommand
                 step: step_name(moment, &command.name),
                 argv,
                 timeout_seconds: timeout.unwrap_or(COMMAND_SECONDS),
+            })
+        })
+        .collect()
+}
+
+/// How often a periodic command runs when the user does not say.
+const PERIOD_SECONDS: u32 = 600;
+
+/// How long a run of a periodic command may take when the user does not say.
+const PERIODIC_SECONDS: u32 = 60;
+
+/// Commands of `spec.periodic`.
+pub(crate) fn periodic(list: &[PeriodicCommand]) -> Result<Vec<Periodic>, InputError> {
+    list.iter()
+        .map(|command| {
+            let argv = Argv::new(command.command.iter().map(String::as_str)).map_err(|error| {
+                InputError::new(format!("spec.periodic[{}].command", command.name), error.to_string())
+            })?;
+            let seconds = |value: Option<i32>, default| {
+                value.and_then(|seconds| u32::try_from(seconds).ok()).unwrap_or(default)
+            };
+            Ok(Periodic {
+                name: step_name("periodic", &command.name),
+                argv,
+                interval_seconds: seconds(command.interval_seconds, PERIOD_SECONDS),
+                timeout_seconds: seconds(command.timeout_seconds, PERIODIC_SECONDS),
             })
         })
         .collect()

@@ -63,13 +63,14 @@ fn bytes(rendered: &Rendered) -> Vec<u8> {
     let mut plan = MachinePlan::new(machine, Revision::FIRST, Epoch(1), jiff::Timestamp::UNIX_EPOCH);
     plan.steps.clone_from(&rendered.steps);
     plan.probes.clone_from(&rendered.probes);
+    plan.periodic.clone_from(&rendered.periodic);
     plan.redact.clone_from(&rendered.redact);
     plan.agent.clone_from(&rendered.agent);
     plan.seal().unwrap().bytes().to_vec()
 }
 
 fn needed_by(rendered: &Rendered) -> Capabilities {
-    Capabilities::needed_by(&rendered.steps, &rendered.probes, rendered.agent.as_ref())
+    Capabilities::needed_by(&rendered.steps, &rendered.probes, &rendered.periodic, rendered.agent.as_ref())
 }
 
 #[test]

@@ -202,6 +202,7 @@ fn sealed(rendered: &Rendered) -> MachinePlan {
     let mut plan = MachinePlan::new(machine, Revision::FIRST, Epoch(1), jiff::Timestamp::UNIX_EPOCH);
     plan.steps.clone_from(&rendered.steps);
     plan.probes.clone_from(&rendered.probes);
+    plan.periodic.clone_from(&rendered.periodic);
     plan.redact.clone_from(&rendered.redact);
     plan.clone().seal().unwrap();
     plan

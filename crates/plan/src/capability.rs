@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::fmt;
 
-use crate::{Action, AgentProgram, OnDrift, Probe, Step};
+use crate::{Action, AgentProgram, OnDrift, Periodic, Probe, Step};
 
 /// A part of the format of plans, or of the documents beside them, that the first release did not have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -21,11 +21,14 @@ pub enum Capability {
     Targets,
     /// `cancel` of the open gates beside a plan. No plan needs it.
     Cancel,
+    /// `periodic` of a plan.
+    Periodic,
 }
 
 impl Capability {
     /// All of them: what this version may understand.
-    pub const ALL: [Self; 4] = [Self::OnDrift, Self::ReplaceAgent, Self::Targets, Self::Cancel];
+    pub const ALL: [Self; 5] =
+        [Self::OnDrift, Self::ReplaceAgent, Self::Targets, Self::Cancel, Self::Periodic];
 
     /// Its name in reports. It never changes.
     pub const fn name(self) -> &'static str {
@@ -34,6 +37,7 @@ impl Capability {
             Self::ReplaceAgent => "replaceAgent",
             Self::Targets => "targets",
             Self::Cancel => "cancel",
+            Self::Periodic => "periodic",
         }
     }
 }
@@ -79,8 +83,13 @@ impl Capabilities {
         self
     }
 
-    /// What a plan with these steps and probes and this program of the agent needs.
-    pub fn needed_by(steps: &[Step], probes: &[Probe], agent: Option<&AgentProgram>) -> Self {
+    /// What a plan with these steps, probes and periodic commands and this program of the agent needs.
+    pub fn needed_by(
+        steps: &[Step],
+        probes: &[Probe],
+        periodic: &[Periodic],
+        agent: Option<&AgentProgram>,
+    ) -> Self {
         let reports_drift = steps.iter().any(|step| step.on_drift != OnDrift::default());
         let checks = steps.iter().filter_map(|step| match &step.action {
             Action::Check(check) => Some(&check.target),
@@ -90,6 +99,7 @@ impl Capabilities {
         let all = [
             reports_drift.then_some(Capability::OnDrift),
             agent.is_some().then_some(Capability::ReplaceAgent),
+            (!periodic.is_empty()).then_some(Capability::Periodic),
             targets.any(|target| !target.is_of_first_release()).then_some(Capability::Targets),
         ];
         all.into_iter().flatten().collect()

@@ -39,14 +39,15 @@ pub use gates::{GatesError, OpenGates, SignedGates};
 pub use identity::{Epoch, MachineIdentity, NumberError, PlanId, Revision};
 pub use path::{MachinePath, Mode, ModeError, PathError};
 pub use report::{
-    Drift, Excerpt, Facts, HostileReport, Ledger, LedgerBefore, LedgerItem, LedgerKind, Phase, ProbeResult,
-    Progress, RejectedProgram, Report, ReportedProgram, Standing, StepOutput, StepProgress, StepTail,
+    Drift, Excerpt, Facts, HostileReport, Ledger, LedgerBefore, LedgerItem, LedgerKind, PeriodicResult,
+    Phase, ProbeResult, Progress, RejectedProgram, Report, ReportedProgram, Standing, StepOutput,
+    StepProgress, StepTail,
 };
 pub use schema::{
     Action, AgentProgram, ApiVersion, Argv, ArgvError, Artifact, Check, ClientFiles, Command, Directory,
     EnvVar, File, FileTarget, Gate, HttpUrl, HttpsTarget, HttpsUrl, HttpsUrlError, Limit, MachinePlan,
-    OnDrift, PlanError, PlanKind, Probe, Repeat, Retry, Source, SourceUrl, SourceUrlError, Step, Stop,
-    Target, TcpAddress, TcpAddressError, Undo, Unit, Unpack, UrlError, limits,
+    OnDrift, Periodic, PlanError, PlanKind, Probe, Repeat, Retry, Source, SourceUrl, SourceUrlError, Step,
+    Stop, Target, TcpAddress, TcpAddressError, Undo, Unit, Unpack, UrlError, limits,
 };
 pub use sealed::{ParseError, SealedPlan};
 pub use secret::{SECRET_TYPE, SecretData, SecretError, keys};

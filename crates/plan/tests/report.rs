@@ -7,8 +7,8 @@ mod common;
 use capstan_api::agent::MachineReportStatus;
 use capstan_plan::{
     Capabilities, Capability, Digest, Drift, Excerpt, Facts, Ledger, LedgerBefore, LedgerItem, LedgerKind,
-    Phase, PlanId, ProbeResult, Progress, RejectedProgram, Report, ReportedCapabilities, ReportedProgram,
-    Standing, StepOutput, StepProgress, StepTail,
+    PeriodicResult, Phase, PlanId, ProbeResult, Progress, RejectedProgram, Report, ReportedCapabilities,
+    ReportedProgram, Standing, StepOutput, StepProgress, StepTail,
 };
 use common::{key, name, plan};
 use serde_json::{Value, json};
@@ -54,6 +54,16 @@ fn full() -> Report {
             healthy: false,
             message: Some("connection refused".into()),
             since: Some(time),
+        }],
+        periodic: vec![PeriodicResult {
+            name: name("trim"),
+            started: time,
+            finished: Some(time),
+            exit_code: Some(1),
+            failures: 3,
+            message: Some("the command exited with 1".into()),
+            stdout: Some("z".into()),
+            stderr: Some("e".into()),
         }],
         drift: vec![Drift {
             step: name("config"),
@@ -215,6 +225,14 @@ fn what_would_be_too_long_for_the_schema_is_cut() {
     let output = StepTail { stdout: tail, stderr: Some(String::new()), ..report.outputs[0].clone() };
     report.outputs = vec![output; 40];
     report.probes = vec![ProbeResult { message: long(), ..report.probes[0].clone() }; 40];
+    let result = PeriodicResult {
+        failures: u32::MAX,
+        message: long(),
+        stdout: Some(format!("{}z", "ü".repeat(10_000))),
+        stderr: Some(String::new()),
+        ..report.periodic[0].clone()
+    };
+    report.periodic = vec![result; 40];
     let drift =
         Drift { found: "ü".repeat(10_000), message: long(), times: u32::MAX, ..report.drift[0].clone() };
     report.drift = vec![drift; 40];
@@ -241,6 +259,9 @@ fn what_would_be_too_long_for_the_schema_is_cut() {
     assert!(written["outputs"][0]["stdout"].as_str().unwrap().ends_with("üz"));
     assert_eq!(written["outputs"][0].get("stderr"), None);
     assert_eq!(characters("/probes/0/message"), 1024);
+    assert_eq!((characters("/periodic/31/message"), characters("/periodic/31/stdout")), (1024, 512));
+    assert_eq!((written.pointer("/periodic/32"), written.pointer("/periodic/0/stderr")), (None, None));
+    assert!(written["periodic"][0]["stdout"].as_str().unwrap().ends_with("üz"));
     assert_eq!(characters("/facts/hostname"), 253);
     assert_eq!(characters("/agentVersion"), 64);
     assert_eq!((characters("/capabilities/agentVersion"), characters("/capabilities/names/63")), (64, 12));

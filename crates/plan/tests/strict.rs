@@ -5,8 +5,8 @@
 mod common;
 
 use capstan_plan::{
-    Action, AgentProgram, Argv, Check, Digest, EnvVar, FileTarget, MachinePlan, OnDrift, Retry, SealedPlan,
-    SecretText, Step, Target, limits,
+    Action, AgentProgram, Argv, Check, Digest, EnvVar, FileTarget, MachinePlan, OnDrift, Periodic, Retry,
+    SealedPlan, SecretText, Step, Target, limits,
 };
 use common::{CA, argv, name, path, plan, source};
 use serde_json::{Value, json};
@@ -243,6 +243,20 @@ fn limits_and_contradictions_are_refused_with_their_field() {
     refused(|p| p.expires = "2026-11-16T12:00:00.5Z".parse().unwrap(), "expires");
     refused(|p| p.probes = vec![p.probes[0].clone(); limits::PROBES + 1], "probes: must be 0 to 32, not 33");
     refused(|p| p.probes.push(p.probes[0].clone()), "probes[1]: there is another one named kubelet");
+    let periodic = |interval_seconds, timeout_seconds| {
+        let argv = Argv::new(["fstrim", "/"]).unwrap();
+        Periodic { name: name("trim"), argv, interval_seconds, timeout_seconds }
+    };
+    refused(|p| p.periodic = vec![periodic(60, 1); 33], "periodic: must be 0 to 32, not 33");
+    refused(|p| p.periodic = vec![periodic(60, 1); 2], "periodic[1]: there is another one named trim");
+    refused(
+        |p| p.periodic = vec![periodic(59, 1)],
+        "periodic[0].intervalSeconds: must be 60 to 31622400, not 59",
+    );
+    refused(
+        |p| p.periodic = vec![periodic(60, 3601)],
+        "periodic[0].timeoutSeconds: must be 1 to 3600, not 3601",
+    );
     refused(|p| p.probes[0].interval_seconds = 0, "probes[0].intervalSeconds");
     refused(|p| p.probes[0].timeout_seconds = 0, "probes[0].timeoutSeconds");
     refused(|p| p.probes[0].success_threshold = 0, "probes[0].successThreshold");

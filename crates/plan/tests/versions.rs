@@ -8,8 +8,8 @@ mod first_release;
 mod common;
 
 use capstan_plan::{
-    Action, AgentProgram, Capabilities, Capability, Check, ClientFiles, Digest, FileTarget, HttpsTarget,
-    HttpsUrl, MachinePlan, OnDrift, OpenGates, Probe, SealedPlan, Step, Target,
+    Action, AgentProgram, Argv, Capabilities, Capability, Check, ClientFiles, Digest, FileTarget,
+    HttpsTarget, HttpsUrl, MachinePlan, OnDrift, OpenGates, Periodic, Probe, SealedPlan, Step, Target,
 };
 use common::{name, path, plan, source};
 
@@ -29,6 +29,11 @@ fn targets() -> Vec<Probe> {
     .into()
 }
 
+fn periodic() -> Periodic {
+    let argv = Argv::new(["/usr/local/bin/trim"]).unwrap();
+    Periodic { name: name("trim"), argv, interval_seconds: 86_400, timeout_seconds: 600 }
+}
+
 /// A plan that uses this capability and no other.
 fn using(capability: Capability) -> MachinePlan {
     let mut plan = plan();
@@ -39,13 +44,14 @@ fn using(capability: Capability) -> MachinePlan {
             plan.agent = Some(AgentProgram { sha256: Digest::of(b"agent"), size: 5, sources });
         }
         Capability::Targets => plan.probes.extend(targets()),
+        Capability::Periodic => plan.periodic.push(periodic()),
         Capability::Cancel => panic!("it is no part of a plan"),
     }
     plan
 }
 
 fn needed_by(plan: &MachinePlan) -> Capabilities {
-    Capabilities::needed_by(&plan.steps, &plan.probes, plan.agent.as_ref())
+    Capabilities::needed_by(&plan.steps, &plan.probes, &plan.periodic, plan.agent.as_ref())
 }
 
 fn bytes(plan: &MachinePlan) -> Vec<u8> {
@@ -81,8 +87,11 @@ fn a_plan_of_the_first_release_is_read_by_this_version() {
 
 #[test]
 fn names_of_capabilities_stay() {
-    assert_eq!(Capability::ALL.map(Capability::name), ["onDrift", "replaceAgent", "targets", "cancel"]);
-    assert_eq!(Capabilities::all().to_string(), "onDrift, replaceAgent, targets, cancel");
+    assert_eq!(
+        Capability::ALL.map(Capability::name),
+        ["onDrift", "replaceAgent", "targets", "cancel", "periodic"]
+    );
+    assert_eq!(Capabilities::all().to_string(), "onDrift, replaceAgent, targets, cancel, periodic");
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! The accepted plan on the disk of the machine, with its Secret data, so that a machine that boots without its
-//! management plane continues with it. It is trusted no more than data from the plane: its signature is verified again.
+//! management plane continues with it. It is trusted no more than data from the plane: its signature is verified again. Beside it
+//! are the last runs of its periodic commands.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -9,6 +10,7 @@ use std::collections::BTreeMap;
 use super::Engine;
 use crate::clock::Clock;
 use crate::decide::{Decision, decide};
+use crate::journal::End;
 use crate::machine::Machine;
 use crate::store::Store;
 
@@ -33,6 +35,23 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
         let data = data.collect::<Option<SecretData>>()?;
         self.remembered = Some(Digest::of(&bytes));
         Some(data)
+    }
+
+    /// Stores the last runs of periodic commands. If the disk is full, they run without this record: one of them may be what makes
+    /// room.
+    pub(crate) async fn remember_runs(&mut self, bytes: &[u8]) {
+        let _ = self.journal.put_runs(bytes).await;
+    }
+
+    /// The last runs of periodic commands; `None` if there are none, or they cannot be read.
+    pub(crate) async fn recall_runs(&mut self) -> Option<Vec<u8>> {
+        self.journal.runs().await.ok()?
+    }
+
+    /// Whether the applied plan is this one.
+    pub(crate) fn has_applied(&self, plan: &VerifiedPlan) -> bool {
+        let current = self.history().current.as_ref().filter(|current| current.plan == plan.id());
+        current.is_some_and(|current| current.end == Some(End::Applied))
     }
 
     /// Whether a plan would be applied, or was.

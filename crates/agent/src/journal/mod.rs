@@ -126,6 +126,10 @@ impl<S: Store> Journal<S> {
             store.forget_archive().await.map_err(JournalError::store("forget the archive of"))
         })
         .await?;
+        self.write(async |store| {
+            store.forget_runs().await.map_err(JournalError::store("forget the runs of"))
+        })
+        .await?;
         self.start_anew(Vec::new(), 0).await?;
         self.history = History::default();
         self.drop_surplus().await
@@ -214,6 +218,16 @@ impl<S: Store> Journal<S> {
     pub(crate) async fn forget_plan(&mut self) -> Result<(), JournalError> {
         self.write(async |store| store.forget_plan().await.map_err(JournalError::store("forget the plan of")))
             .await
+    }
+
+    /// Stores the last runs of periodic commands beside the journal.
+    pub(crate) async fn put_runs(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.store.put_runs(bytes).await
+    }
+
+    /// The last runs of periodic commands.
+    pub(crate) async fn runs(&mut self) -> io::Result<Option<Vec<u8>>> {
+        self.store.runs().await
     }
 
     /// Removes kept content that is no longer needed.

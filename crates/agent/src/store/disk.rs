@@ -1,4 +1,4 @@
-//! A store in a folder that only its owner can read: the files `journal`, `archive` and `plan`, and kept files by their digest.
+//! A store in a folder that only its owner can read: the files `journal`, `archive`, `plan` and `runs`, and kept files by their digest.
 
 use capstan_files::{Durability, sync_folder};
 use capstan_plan::Digest;
@@ -31,6 +31,7 @@ const JOURNAL: &str = "journal";
 const KEPT: &str = "kept";
 const PLAN: &str = "plan";
 const ARCHIVE: &str = "archive";
+const RUNS: &str = "runs";
 
 impl Folder {
     fn read(&self, name: &str) -> io::Result<Option<Vec<u8>>> {
@@ -162,6 +163,19 @@ impl Store for DiskStore {
 
     async fn forget_archive(&mut self) -> io::Result<()> {
         self.with(|folder| folder.remove(ARCHIVE)).await
+    }
+
+    async fn runs(&mut self) -> io::Result<Option<Vec<u8>>> {
+        self.with(|folder| folder.read(RUNS)).await
+    }
+
+    async fn put_runs(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let bytes = bytes.to_vec();
+        self.with(move |folder| put(&folder.path, RUNS, &bytes)).await
+    }
+
+    async fn forget_runs(&mut self) -> io::Result<()> {
+        self.with(|folder| folder.remove(RUNS)).await
     }
 
     async fn keep_only(&mut self, digests: &BTreeSet<Digest>) -> io::Result<()> {

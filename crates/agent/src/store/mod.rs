@@ -1,4 +1,5 @@
-//! Durable storage of the journal, its archive, the accepted plan, and the previous content of files.
+//! Durable storage of the journal, its archive, the accepted plan, the last runs of periodic commands, and the previous content of
+//! files.
 //!
 //! It is a trait, so that tests can simulate a crash at every write. A store does not interpret its content.
 
@@ -47,6 +48,15 @@ pub trait Store: Send + Sync {
 
     /// Removes the archive. Durable when it returns.
     fn forget_archive(&mut self) -> impl Future<Output = io::Result<()>> + Send;
+
+    /// The last runs of periodic commands, if there are any.
+    fn runs(&mut self) -> impl Future<Output = io::Result<Option<Vec<u8>>>> + Send;
+
+    /// Replaces the last runs of periodic commands atomically. Durable when it returns.
+    fn put_runs(&mut self, bytes: &[u8]) -> impl Future<Output = io::Result<()>> + Send;
+
+    /// Removes the last runs of periodic commands. Durable when it returns.
+    fn forget_runs(&mut self) -> impl Future<Output = io::Result<()>> + Send;
 
     /// Removes all kept content except this.
     fn keep_only(&mut self, digests: &BTreeSet<Digest>) -> impl Future<Output = io::Result<()>> + Send;

@@ -23,6 +23,8 @@ pub(crate) struct State {
     pub(crate) archive: Option<Vec<u8>>,
     /// The accepted plan.
     pub(crate) plan: Option<Vec<u8>>,
+    /// The last runs of periodic commands.
+    pub(crate) runs: Option<Vec<u8>>,
     /// What was fetched.
     pub(crate) fetched: BTreeSet<Digest>,
     pub(crate) units: BTreeMap<String, Unit>,
@@ -634,6 +636,25 @@ impl Store for World {
     async fn forget_plan(&mut self) -> io::Result<()> {
         self.atomic(|state| {
             state.plan = None;
+            Ok(())
+        })
+    }
+
+    async fn runs(&mut self) -> io::Result<Option<Vec<u8>>> {
+        self.atomic(|state| Ok(state.runs.clone()))
+    }
+
+    async fn put_runs(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.atomic(|state| {
+            state.has_room()?;
+            state.runs = Some(bytes.to_vec());
+            Ok(())
+        })
+    }
+
+    async fn forget_runs(&mut self) -> io::Result<()> {
+        self.atomic(|state| {
+            state.runs = None;
             Ok(())
         })
     }

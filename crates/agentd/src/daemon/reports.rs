@@ -21,7 +21,7 @@ const COMPARING: Duration = Duration::from_secs(600);
 const RELIEF: Duration = Duration::from_secs(30);
 
 /// What is ours to write. A request for a credential is written elsewhere, and others may add to what they understand.
-const OURS: [&str; 18] = [
+const OURS: [&str; 19] = [
     "plan",
     "phase",
     "step",
@@ -31,6 +31,7 @@ const OURS: [&str; 18] = [
     "attempts",
     "outputs",
     "probes",
+    "periodic",
     "drift",
     "facts",
     "ledger",

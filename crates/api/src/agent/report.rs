@@ -197,6 +197,14 @@ pub struct MachineReportStatus {
     )]
     pub probes: Vec<ProbeResult>,
 
+    /// Last runs of the periodic commands (`spec.periodic` of the CapstanConfig).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(
+        length(max = 32),
+        extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"])
+    )]
+    pub periodic: Vec<PeriodicResult>,
+
     /// What the agent has found changed on the machine, newest first: files, directories, artifacts and units of the
     /// applied plan that are not as the plan says.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -474,6 +482,44 @@ pub struct StepTail {
 
     /// End of the standard error.
     #[schemars(length(min = 1, max = 1024))]
+    pub stderr: Option<String>,
+}
+
+/// Last run of a periodic command.
+#[skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PeriodicResult {
+    /// Name of the command in the plan: `periodic-`, its name in the CapstanConfig, and a digest of that.
+    #[schemars(length(min = 1, max = 63), regex(pattern = DNS_LABEL))]
+    pub name: String,
+
+    /// Time at which the run started.
+    #[schemars(with = "crate::schema::TimeSchema")]
+    pub started: Time,
+
+    /// Time at which the run ended. Not set while it runs, and if the agent ended before it.
+    #[schemars(with = "Option<crate::schema::TimeSchema>")]
+    pub finished: Option<Time>,
+
+    /// Exit code of the command, if it has exited.
+    pub exit_code: Option<i32>,
+
+    /// Number of failed runs since the last success. 0 if the last run that has ended succeeded.
+    #[serde(default)]
+    #[schemars(range(min = 0))]
+    pub failures: i32,
+
+    /// Human-readable explanation of why the run failed.
+    #[schemars(length(min = 1, max = 1024))]
+    pub message: Option<String>,
+
+    /// End of the standard output.
+    #[schemars(length(min = 1, max = 512))]
+    pub stdout: Option<String>,
+
+    /// End of the standard error.
+    #[schemars(length(min = 1, max = 512))]
     pub stderr: Option<String>,
 }
 

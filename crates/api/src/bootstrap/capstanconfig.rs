@@ -93,6 +93,16 @@ pub struct CapstanConfigSpec {
     )]
     pub after: Vec<Command>,
 
+    /// Commands that run again and again on the machine while its plan is applied: the first time at once, then in their interval.
+    /// They do not run while the machine is changed, or after a change has failed. The MachineReport has the result of the last
+    /// run of each. A command is ended with its timeout, and when the agent ends.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(
+        length(min = 1, max = 32),
+        extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"])
+    )]
+    pub periodic: Vec<PeriodicCommand>,
+
     /// What is kept on the disk and what is removed when the Machine is deleted and its Host is released. Default:
     /// volumes of users are kept, everything else of Kubernetes is removed.
     pub release: Option<ReleasePolicy>,
@@ -265,6 +275,32 @@ pub struct Command {
 
     /// Timeout of the command, in seconds. Default: 300.
     #[schemars(range(min = 1, max = 86400))]
+    pub timeout_seconds: Option<i32>,
+}
+
+/// A command that runs again and again on a machine.
+#[skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PeriodicCommand {
+    /// Name of the command, which is used in reports. Unique in the list.
+    #[schemars(length(min = 1, max = 63), regex(pattern = DNS_SUBDOMAIN))]
+    pub name: String,
+
+    /// Program and arguments. The command runs without a shell.
+    #[schemars(
+        length(min = 1, max = 100),
+        inner(length(max = 10240)),
+        extend("x-kubernetes-list-type" = "atomic")
+    )]
+    pub command: Vec<String>,
+
+    /// Time from the start of one run to the start of the next, in seconds: from a minute to a year. Default: 600.
+    #[schemars(range(min = 60, max = 31_622_400))]
+    pub interval_seconds: Option<i32>,
+
+    /// Timeout of a run, in seconds. A change of the machine waits until a run has ended. Default: 60.
+    #[schemars(range(min = 1, max = 3600))]
     pub timeout_seconds: Option<i32>,
 }
 

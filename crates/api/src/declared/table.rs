@@ -47,6 +47,7 @@ const CLONED: &[&str] = &[
     "spec.hostSelector",
     "spec.node",
     "spec.onDrift",
+    "spec.periodic",
     "spec.registries",
     "spec.release",
     "spec.settings",

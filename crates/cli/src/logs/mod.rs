@@ -124,10 +124,13 @@ fn of_step(report: &MachineReport, step: &str) -> Result<String> {
     if is_current && status.output.is_some() {
         return Ok(harmless(&streams(&status)));
     }
-    let Some(tail) = status.outputs.iter().find(|tail| tail.step == step) else {
+    let tails = status.outputs.iter().map(|tail| (&tail.step, [&tail.stdout, &tail.stderr]));
+    let periodic = status.periodic.iter().map(|run| (&run.name, [&run.stdout, &run.stderr]));
+    let Some((_, [stdout, stderr])) = tails.clone().chain(periodic.clone()).find(|(name, _)| *name == step)
+    else {
         let current = status.step.iter().filter(|_| status.output.is_some()).map(|current| &current.name);
         let known: Vec<&str> =
-            current.chain(status.outputs.iter().map(|tail| &tail.step)).map(String::as_str).collect();
+            current.chain(tails.chain(periodic).map(|(name, _)| name)).map(String::as_str).collect();
         let known = if known.is_empty() { "no step".to_owned() } else { known.join(", ") };
         bail!(
             "the report has no output of step {step:?}; it has output of {known}. On the machine, `capstan-agent explain --step \
@@ -135,7 +138,7 @@ fn of_step(report: &MachineReport, step: &str) -> Result<String> {
         );
     };
     let mut text = String::new();
-    for (stream, output) in [("stdout", &tail.stdout), ("stderr", &tail.stderr)] {
+    for (stream, output) in [("stdout", stdout), ("stderr", stderr)] {
         for line in output.iter().flat_map(|output| output.lines()) {
             // Writing to a String cannot fail.
             _ = writeln!(text, "{stream}  {line}");

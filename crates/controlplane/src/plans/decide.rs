@@ -133,7 +133,12 @@ pub(crate) fn decide(
         }
         Verdict::Write { revision, attempt } => (revision, attempt),
     };
-    let needed = Capabilities::needed_by(&rendered.steps, &rendered.probes, rendered.agent.as_ref());
+    let needed = Capabilities::needed_by(
+        &rendered.steps,
+        &rendered.probes,
+        &rendered.periodic,
+        rendered.agent.as_ref(),
+    );
     if let Err(unsupported) = supports(own, &needed) {
         return Decision::Tell(match unsupported {
             Unsupported::Unknown(wait) => Outcome::Waiting(wait),

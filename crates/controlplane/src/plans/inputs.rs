@@ -61,8 +61,9 @@ pub(crate) fn rendered(
     let programs = facts.plan.iter().flat_map(|plan| &plan.programs);
     let after = restart_after(materials.owner, facts, materials.now)
         .or_else(|| plans::restart_after(materials.budgets.restart_after(facts)?, facts, materials.now));
-    // As long as nothing is known of the agent, a plan that needs something of it is not written. No plan waits for probes.
-    let unknown = || Capabilities::all().without(Capability::Targets);
+    // As long as nothing is known of the agent, a plan that needs something of it is not written. No plan waits for probes
+    // or periodic commands.
+    let unknown = || Capabilities::all().without(Capability::Targets).without(Capability::Periodic);
     let capabilities = facts.capabilities.clone().unwrap_or_else(unknown);
     render(&Inputs {
         role: *role,

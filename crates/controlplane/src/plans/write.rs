@@ -47,6 +47,7 @@ pub(crate) fn seal(
     let mut plan = MachinePlan::new(identity, revision, keys.epoch, expires);
     plan.steps.clone_from(&rendered.steps);
     plan.probes.clone_from(&rendered.probes);
+    plan.periodic.clone_from(&rendered.periodic);
     plan.redact.clone_from(&rendered.redact);
     plan.agent.clone_from(&rendered.agent);
     plan.seal().map_err(|error| wrong(&error))

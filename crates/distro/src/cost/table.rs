@@ -224,6 +224,13 @@ const FIELDS: &[Field] = &[
     Field::new(Config, "spec.files[].content", File, "the file is written").shown(Disclosure::Digest),
     Field::new(Config, "spec.before", LIVE, COMMAND).by(&["name"]),
     Field::new(Config, "spec.after", LIVE, COMMAND).by(&["name"]),
+    Field::new(
+        Config,
+        "spec.periodic",
+        LIVE,
+        "the agent runs the command from the next plan on, and nothing is restarted",
+    )
+    .by(&["name"]),
     Field::new(Config, "spec.release", LIVE, "it counts when the machine's host is released"),
     Field::new(Config, "spec.onDrift", LIVE, "it counts when the agent next finds a change on the machine"),
     Field::new(

@@ -80,7 +80,11 @@ pub(crate) fn render(inputs: &Inputs<'_>) -> Result<Rendered, InputError> {
     let files = user::files(inputs.config, inputs.secrets, is_own, is_taken)?;
     let before = user::commands(&inputs.config.before, "before")?;
     let after = user::commands(&inputs.config.after, "after")?;
-    let fingerprint = fingerprint::of(inputs, &files, before.iter().chain(&after));
+    let mut periodic = user::periodic(&inputs.config.periodic)?;
+    if !inputs.runs_periodic() {
+        periodic.clear();
+    }
+    let fingerprint = fingerprint::of(inputs, &files, before.iter().chain(&after), &periodic);
 
     let (read_at_start, files): (Vec<UserFile>, Vec<UserFile>) =
         files.into_iter().partition(|file| file.restarts);
@@ -126,7 +130,7 @@ pub(crate) fn render(inputs: &Inputs<'_>) -> Result<Rendered, InputError> {
     let tokens = [Some(inputs.token), inputs.agent_token.filter(|_| inputs.role.is_server())];
     let redact = tokens.into_iter().flatten().map(|token| SecretText::new(token::password(token))).collect();
     let (agent, left_out) = (inputs.agent.cloned(), inputs.left_out());
-    Ok(Rendered { steps, probes, agent, redact, fingerprint, left_out })
+    Ok(Rendered { steps, probes, periodic, agent, redact, fingerprint, left_out })
 }
 
 fn script(content: String) -> Step {

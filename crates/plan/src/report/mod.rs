@@ -30,6 +30,9 @@ pub struct Report {
     /// Results of the probes. Those without a result are omitted.
     pub probes: Vec<ProbeResult>,
 
+    /// The last runs of the periodic commands. Those that have not run are omitted.
+    pub periodic: Vec<PeriodicResult>,
+
     /// What was found changed on the machine since its plan was applied, the newest first.
     pub drift: Vec<Drift>,
 
@@ -277,6 +280,42 @@ pub struct ProbeResult {
     /// Since when it has this result.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "crate::time::option")]
     pub since: Option<Timestamp>,
+}
+
+/// The last run of a periodic command. Redacted, because all readers of reports can see it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PeriodicResult {
+    /// Name of the command.
+    pub name: StepName,
+
+    /// When it began.
+    #[serde(with = "crate::time")]
+    pub started: Timestamp,
+
+    /// When it ended. None while it runs, and if the agent ended before it did.
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "crate::time::option")]
+    pub finished: Option<Timestamp>,
+
+    /// Exit code, if it has exited.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exit_code: Option<i32>,
+
+    /// Number of failed runs since the last success. 0 if the last run that has ended succeeded.
+    #[serde(default)]
+    pub failures: u32,
+
+    /// Why it failed, for users.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+
+    /// End of its standard output.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stdout: Option<String>,
+
+    /// End of its standard error.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stderr: Option<String>,
 }
 
 /// Something that a step has put on the machine and that was found changed.

@@ -4,8 +4,8 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Drift, Excerpt, Facts, HostileReport, Ledger, LedgerItem, Phase, ProbeResult, Progress, RejectedProgram,
-    Report, ReportedProgram, Standing, StepOutput, StepProgress, StepTail,
+    Drift, Excerpt, Facts, HostileReport, Ledger, LedgerItem, PeriodicResult, Phase, ProbeResult, Progress,
+    RejectedProgram, Report, ReportedProgram, Standing, StepOutput, StepProgress, StepTail,
 };
 use crate::{KeyId, PlanId, ReportedCapabilities, limits};
 
@@ -30,6 +30,8 @@ pub(super) struct Status {
     outputs: Vec<StepTail>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     probes: Vec<ProbeResult>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    periodic: Vec<PeriodicResult>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     drift: Vec<Drift>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -63,6 +65,7 @@ impl From<Report> for Status {
             attempts: None,
             outputs: report.outputs.into_iter().map(tail).take(limits::OUTPUTS).collect(),
             probes: report.probes.into_iter().take(limits::PROBES).map(probe).collect(),
+            periodic: report.periodic.into_iter().take(limits::PERIODIC).map(periodic).collect(),
             drift: report.drift.into_iter().take(limits::DRIFT_ITEMS).map(drift).collect(),
             facts: report.facts.map(facts).filter(|facts| *facts != Facts::default()),
             ledger: report.ledger.map(ledger),
@@ -122,6 +125,7 @@ impl TryFrom<Status> for Report {
             applied: status.applied,
             outputs: status.outputs,
             probes: status.probes,
+            periodic: status.periodic,
             drift: status.drift,
             facts: status.facts,
             ledger: status.ledger,
@@ -175,13 +179,26 @@ fn excerpt(excerpt: Excerpt) -> Option<Excerpt> {
 
 /// With the last characters of each text.
 fn tail(tail: StepTail) -> StepTail {
-    let last = |text: Option<String>| {
-        text.filter(|text| !text.is_empty()).map(|text| {
-            let cut = text.char_indices().rev().nth(limits::TAIL_CHARACTERS - 1).map_or(0, |(at, _)| at);
-            text[cut..].to_owned()
-        })
-    };
+    let last = |text| last(text, limits::TAIL_CHARACTERS);
     StepTail { stdout: last(tail.stdout), stderr: last(tail.stderr), ..tail }
+}
+
+/// At most so many characters from the end; nothing rather than an empty text.
+fn last(text: Option<String>, most: usize) -> Option<String> {
+    text.filter(|text| !text.is_empty()).map(|text| {
+        let cut = text.char_indices().rev().nth(most - 1).map_or(0, |(at, _)| at);
+        text[cut..].to_owned()
+    })
+}
+
+fn periodic(result: PeriodicResult) -> PeriodicResult {
+    PeriodicResult {
+        failures: result.failures.min(i32::MAX as u32),
+        message: text(result.message, 1024),
+        stdout: last(result.stdout, limits::PERIODIC_CHARACTERS),
+        stderr: last(result.stderr, limits::PERIODIC_CHARACTERS),
+        ..result
+    }
 }
 
 fn probe(probe: ProbeResult) -> ProbeResult {

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use super::{
-    Action, Artifact, EnvVar, FileTarget, Limit, MachinePlan, Probe, Source, SourceUrl, Step, Target, Unit,
-    limits,
+    Action, Artifact, EnvVar, FileTarget, Limit, MachinePlan, Periodic, Probe, Source, SourceUrl, Step,
+    Target, Unit, limits,
 };
 use crate::{MachinePath, StepName};
 
@@ -19,7 +19,7 @@ pub enum PlanError {
         /// The limit.
         limit: Limit,
     },
-    /// Two steps or two probes have the same name.
+    /// Two steps, two probes or two periodic commands have the same name.
     #[error("{field}: there is another one named {name}")]
     Duplicate {
         /// Path of the second one.
@@ -96,6 +96,13 @@ impl MachinePlan {
             let field = format!("probes[{index}]");
             probe_alone(&field, probe)?;
             unique(&mut names, field, &probe.name)?;
+        }
+        limit("periodic", self.periodic.len(), 0, limits::PERIODIC)?;
+        let mut names = BTreeSet::new();
+        for (index, periodic) in self.periodic.iter().enumerate() {
+            let field = format!("periodic[{index}]");
+            periodic_alone(&field, periodic)?;
+            unique(&mut names, field, &periodic.name)?;
         }
         if let Some(agent) = &self.agent {
             limit("agent.size", agent.size, 1, limits::AGENT_BYTES)?;
@@ -207,6 +214,12 @@ fn probe_alone(field: &str, probe: &Probe) -> Result<(), PlanError> {
     limit(format!("{field}.successThreshold"), probe.success_threshold, 1, limits::THRESHOLD)?;
     limit(format!("{field}.failureThreshold"), probe.failure_threshold, 1, limits::THRESHOLD)?;
     target_alone(&format!("{field}.target"), &probe.target)
+}
+
+fn periodic_alone(field: &str, periodic: &Periodic) -> Result<(), PlanError> {
+    let (least, most) = (limits::SHORTEST_INTERVAL_SECONDS, limits::LONGEST_INTERVAL_SECONDS);
+    limit(format!("{field}.intervalSeconds"), periodic.interval_seconds, least.into(), most)?;
+    limit(format!("{field}.timeoutSeconds"), periodic.timeout_seconds, 1, limits::PERIODIC_TIMEOUT_SECONDS)
 }
 
 fn variables(field: &str, env: &[EnvVar]) -> Result<(), PlanError> {

@@ -6,6 +6,16 @@ pub const PLAN_BYTES: usize = 1024 * 1024 - 16 * 1024;
 pub const STEPS: usize = 1000;
 /// Probes of a plan.
 pub const PROBES: usize = 32;
+/// Periodic commands of a plan.
+pub const PERIODIC: usize = 32;
+/// Shortest interval of a periodic command, in seconds: each run may be a write to the management plane.
+pub const SHORTEST_INTERVAL_SECONDS: u32 = 60;
+/// Longest interval of a periodic command, in seconds: a year.
+pub const LONGEST_INTERVAL_SECONDS: u32 = 366 * 24 * 60 * 60;
+/// Longest timeout of a periodic command, in seconds. A new plan waits for it.
+pub const PERIODIC_TIMEOUT_SECONDS: u32 = 60 * 60;
+/// Characters that a report keeps of each output of a periodic command.
+pub const PERIODIC_CHARACTERS: usize = 512;
 /// Items of the ledger in a report.
 pub const LEDGER_ITEMS: usize = 64;
 /// Steps with output in a report, other than the current one.

@@ -7,6 +7,7 @@ mod check;
 mod command;
 mod inputs;
 pub mod limits;
+mod periodic;
 mod plan;
 mod step;
 mod target;
@@ -18,6 +19,7 @@ pub use artifact::{Artifact, HttpsUrl, HttpsUrlError, Source, SourceUrl, SourceU
 pub use check::PlanError;
 pub use command::{Argv, ArgvError, Command, EnvVar, Undo};
 pub use limits::Limit;
+pub use periodic::Periodic;
 pub use plan::{ApiVersion, MachinePlan, PlanKind};
 pub use step::{Action, Check, Directory, File, OnDrift, Repeat, Retry, Step};
 pub use target::{ClientFiles, FileTarget, HttpsTarget, Probe, Target};

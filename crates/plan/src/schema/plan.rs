@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::{Action, AgentProgram, Probe, Step};
+use super::{Action, AgentProgram, Periodic, Probe, Step};
 use crate::{Epoch, MachineIdentity, Revision, SecretText};
 
 /// Schema version of a plan. An agent rejects a plan with an unknown version.
@@ -23,7 +23,7 @@ pub enum PlanKind {
     MachinePlan,
 }
 
-/// The desired state of one machine: steps in order, and probes of the result.
+/// The desired state of one machine: steps in order, probes of the result, and commands that run regularly.
 ///
 /// It leaves no choice to the agent. The fields are serialized in this order, without spaces and without absent fields,
 /// so that one plan has one digest.
@@ -65,6 +65,10 @@ pub struct MachinePlan {
     /// The program that the agent should run as. If absent, the agent stays what it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<AgentProgram>,
+
+    /// Commands that run again and again while the plan is applied.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub periodic: Vec<Periodic>,
 }
 
 impl MachinePlan {
@@ -81,6 +85,7 @@ impl MachinePlan {
             steps: Vec::new(),
             probes: Vec::new(),
             agent: None,
+            periodic: Vec::new(),
         }
     }
 
