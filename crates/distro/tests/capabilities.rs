@@ -5,7 +5,7 @@
 #[path = "../../plan/tests/common/first_release.rs"]
 mod first_release;
 
-use capstan_api::bootstrap::{CapstanConfigSpec, DriftPolicy};
+use capstan_api::bootstrap::{CapstanConfigSpec, DriftPolicy, PeriodicCommand};
 use capstan_distro::{Endpoint, Heal, Inputs, Network, Rendered, Role, SecretFiles, Software, render};
 use capstan_plan::{
     AgentProgram, Capabilities, Capability, Digest, Epoch, MachineIdentity, MachinePlan, Revision,
@@ -15,7 +15,17 @@ use std::collections::BTreeMap;
 
 /// A configuration that asks for everything that came after the first release.
 fn demanding() -> CapstanConfigSpec {
-    CapstanConfigSpec { on_drift: Some(DriftPolicy::Report), ..CapstanConfigSpec::default() }
+    let trim = PeriodicCommand {
+        name: "trim".to_owned(),
+        command: vec!["fstrim".to_owned(), "/".to_owned()],
+        interval_seconds: None,
+        timeout_seconds: Some(5),
+    };
+    CapstanConfigSpec {
+        on_drift: Some(DriftPolicy::Report),
+        periodic: vec![trim],
+        ..CapstanConfigSpec::default()
+    }
 }
 
 fn rendered(config: &CapstanConfigSpec, capabilities: &Capabilities) -> Rendered {
@@ -86,10 +96,17 @@ fn an_agent_of_the_first_release_reads_every_plan_that_it_gets() {
 fn what_an_agent_does_not_understand_is_left_out_and_told() {
     let (old, new) = (Capabilities::FIRST_RELEASE, Capabilities::all());
     let (without, with) = (rendered(&demanding(), &old), rendered(&demanding(), &new));
-    let drift = Capabilities::from_iter([Capability::OnDrift, Capability::Targets]);
-    assert_eq!(without.left_out, ["spec.onDrift"]);
+    let needed = Capabilities::from_iter([Capability::OnDrift, Capability::Targets, Capability::Periodic]);
+    assert_eq!(without.left_out, ["spec.onDrift", "spec.periodic"]);
+    assert!(without.periodic.is_empty());
+    let [trim] = &with.periodic[..] else { panic!("{:?}", with.periodic) };
+    assert!(trim.name.as_str().starts_with("periodic-trim-"));
+    assert_eq!(
+        (trim.argv.words(), trim.interval_seconds, trim.timeout_seconds),
+        (&["fstrim".to_owned(), "/".to_owned()][..], 600, 5)
+    );
     assert_eq!(without.steps, rendered(&CapstanConfigSpec::default(), &old).steps);
-    assert_eq!((with.left_out.len(), needed_by(&with)), (0, drift));
+    assert_eq!((with.left_out.len(), needed_by(&with)), (0, needed));
     assert!(first_release::read(&bytes(&with)).is_err());
     assert!(SealedPlan::parse(&bytes(&with)).is_ok());
 }
@@ -97,11 +114,16 @@ fn what_an_agent_does_not_understand_is_left_out_and_told() {
 /// An upgrade of the agent does not restart k3s, and a plan that asks for nothing stays.
 #[test]
 fn an_upgraded_agent_gets_what_was_left_out_and_nothing_else() {
-    let (old, new) = (Capabilities::FIRST_RELEASE, Capabilities::from_iter([Capability::OnDrift]));
+    let old = Capabilities::FIRST_RELEASE;
+    for new in [Capability::OnDrift, Capability::Periodic] {
+        gets_what_was_left_out(&old, &Capabilities::from_iter([new]));
+    }
+}
+
+fn gets_what_was_left_out(old: &Capabilities, new: &Capabilities) {
     let plain = CapstanConfigSpec::default();
-    assert_eq!(rendered(&plain, &old), rendered(&plain, &new));
-    let (before, after) =
-        (rendered(&demanding(), &old).fingerprint, rendered(&demanding(), &new).fingerprint);
+    assert_eq!(rendered(&plain, old), rendered(&plain, new));
+    let (before, after) = (rendered(&demanding(), old).fingerprint, rendered(&demanding(), new).fingerprint);
     assert_ne!(before.whole, after.whole);
     assert_eq!((before.restart, before.drain), (after.restart, after.drain));
 }

@@ -202,6 +202,21 @@ pub struct ControlPlaneRollout {
         extend("x-kubernetes-list-type" = "set")
     )]
     pub windows: Vec<String>,
+
+    /// When the agents of the machines of the cluster are upgraded, on workers too. `Automatic`: after an upgrade of Capstan, a few
+    /// machines at a time, and none after a machine has rejected the new agent. `Manual`: every machine keeps the agent that it has;
+    /// set `Automatic` when the agents are to be upgraded. Kubernetes is not restarted either way. Default: `Automatic`.
+    pub agents: Option<AgentRollout>,
+}
+
+/// When the agents of machines are upgraded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum AgentRollout {
+    /// After an upgrade of Capstan, a few machines at a time.
+    #[default]
+    Automatic,
+    /// Not at all: every machine keeps the agent that it has.
+    Manual,
 }
 
 /// Whether a machine may be replaced when a change cannot be made in place.

@@ -101,7 +101,7 @@ pub(crate) fn decide(
     let own = &facts[index];
     let Prepared { role, software } = prepared;
     let others_serve = others_serve(own, facts);
-    let offered = software::agent(materials.shelf.catalog, own.architecture.as_deref());
+    let offered = software::agent(materials.shelf.catalog, own.architecture.as_deref(), materials.owner);
     let agent = plans::agent_program(own, facts, offered.as_ref());
     let agent = agent.as_ref();
     let subject = Subject { machine, config, facts: own, role: *role, others_serve, files, software, agent };

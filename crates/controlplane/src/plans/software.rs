@@ -1,6 +1,7 @@
 //! Chooses the software of a machine, from the catalog and from what is installed. Pure.
 
 use capstan_api::bootstrap::Distro;
+use capstan_api::controlplane::{AgentRollout, CapstanControlPlane};
 use capstan_artifacts::{AGENT, Arch, ArtifactRef, Catalog, VERSION};
 use capstan_distro::{Software, is_of_version, software_names};
 use capstan_plan::{AgentProgram, Artifact, Source};
@@ -78,8 +79,17 @@ pub(crate) fn choose(
     Ok(Chosen { program, images })
 }
 
-/// The program of the agent that comes with this version of the manager; none for a machine that has not reported what it is.
-pub(crate) fn agent(catalog: &Catalog, architecture: Option<&str>) -> Option<AgentProgram> {
+/// The program of the agent that comes with this version of the manager. None for a machine that has not reported what it is, and
+/// if agents are to stay as they are.
+pub(crate) fn agent(
+    catalog: &Catalog,
+    architecture: Option<&str>,
+    owner: &CapstanControlPlane,
+) -> Option<AgentProgram> {
+    let wanted = owner.spec.rollout.as_ref().and_then(|rollout| rollout.agents).unwrap_or_default();
+    if wanted == AgentRollout::Manual {
+        return None;
+    }
     let Software { sha256, size, sources } =
         catalog.find(AGENT, VERSION, architecture?.parse().ok()?).and_then(software)?;
     Some(AgentProgram { sha256, size, sources })
@@ -132,6 +142,18 @@ mod tests {
     fn listed(content: &str) -> ArtifactRef {
         let source = capstan_artifacts::Source { url: format!("https://plane/{content}"), ca: None };
         ArtifactRef { sha256: Digest::of(content.as_bytes()), size: 1, sources: vec![source] }
+    }
+
+    fn owner(rollout: serde_json::Value) -> CapstanControlPlane {
+        serde_json::from_value(serde_json::json!({
+            "apiVersion": "controlplane.cluster.x-k8s.io/v1alpha1", "kind": "CapstanControlPlane",
+            "metadata": {"name": "cp"},
+            "spec": {
+                "version": "v1.36.0+k3s1", "rollout": rollout,
+                "machineTemplate": {"spec": {"infrastructureRef": {"apiGroup": "g", "kind": "K", "name": "n"}}},
+            },
+        }))
+        .expect("a CapstanControlPlane")
     }
 
     fn installed(version: &str, content: &str) -> Artifact {
@@ -193,7 +215,8 @@ mod tests {
 
     #[test]
     fn the_agent_of_this_version_is_offered() {
-        let offered = |catalog: &Catalog, arch| agent(catalog, arch).map(|program| program.sha256);
+        let owner = owner(serde_json::json!({}));
+        let offered = |catalog: &Catalog, arch| agent(catalog, arch, &owner).map(|program| program.sha256);
         let catalog = Catalog::default().with(AGENT, VERSION, Arch::Arm64, listed("a"));
         assert_eq!(offered(&catalog, Some("aarch64")), Some(Digest::of(b"a")));
         for (catalog, arch) in [
@@ -206,6 +229,10 @@ mod tests {
         }
         let earlier = Catalog::default().with(AGENT, "v0.0.1", Arch::Amd64, listed("a"));
         assert_eq!(offered(&earlier, Some("amd64")), None);
+        for (agents, is_offered) in [("Automatic", true), ("Manual", false)] {
+            let owner = self::owner(serde_json::json!({"agents": agents, "windows": ["daily 01:00-05:00"]}));
+            assert_eq!(agent(&catalog, Some("arm64"), &owner).is_some(), is_offered, "{agents}");
+        }
     }
 
     #[test]

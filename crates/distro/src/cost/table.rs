@@ -178,6 +178,12 @@ const FIELDS: &[Field] = &[
     Field::new(ControlPlane, "spec.rollout.strategy", NOTHING, PERMISSION),
     Field::new(
         ControlPlane,
+        "spec.rollout.agents",
+        NOTHING,
+        "it says whether the agents of machines are upgraded with Capstan",
+    ),
+    Field::new(
+        ControlPlane,
         "spec.rollout.windows",
         NOTHING,
         "it counts when a machine is to be drained or restarted",
