@@ -1,14 +1,15 @@
-//! Memory and writes of an idle process.
+//! Memory, processor time and writes of an idle process.
 
 use std::path::Path;
 use std::time::Duration;
 
+use capstan_benches::process::{memory, processor, written};
 use serde_json::Value;
 
 use crate::stage::{MACHINE, Stage, core, leases, reports};
 
-/// How long it is watched.
-pub(crate) const INTERVAL: Duration = Duration::from_secs(60);
+/// How long it is watched: the kernel counts processor time in hundredths of a second.
+pub(crate) const INTERVAL: Duration = Duration::from_secs(180);
 /// How long it gets to come to rest.
 const SETTLING: Duration = Duration::from_secs(15);
 
@@ -25,6 +26,8 @@ pub(crate) struct Rest {
     pub(crate) memory: u64,
     /// Size of its file.
     pub(crate) binary: u64,
+    /// Processor time.
+    pub(crate) processor: Duration,
     /// On the plane, whoever made them: there is nobody else.
     pub(crate) writes: u64,
     /// Bytes that it sent to a disk.
@@ -37,7 +40,7 @@ pub(crate) struct Rest {
 pub(crate) async fn at_rest(stage: &Stage, watched: &Watched<'_>) -> Rest {
     tokio::time::sleep(SETTLING).await;
     let (lease, report) = (leases(&format!("/{MACHINE}-agent")), reports(&format!("/{MACHINE}")));
-    let disk = written(watched.id);
+    let (disk, used) = (written(watched.id), processor(watched.id));
     let (mut seen, mut counts) = ([version(stage, &lease).await, version(stage, &report).await], [0, 0]);
     let before = revision(stage).await;
     let until = tokio::time::Instant::now() + INTERVAL;
@@ -53,6 +56,7 @@ pub(crate) async fn at_rest(stage: &Stage, watched: &Watched<'_>) -> Rest {
     }
     Rest {
         memory: memory(watched.id),
+        processor: processor(watched.id) - used,
         binary: std::fs::metadata(watched.binary).unwrap().len(),
         writes: revision(stage).await - before,
         disk: written(watched.id) - disk,
@@ -77,18 +81,4 @@ async fn revision(stage: &Stage) -> u64 {
 async fn version(stage: &Stage, path: &str) -> String {
     let object = stage.ask("GET", path, Value::Null).await;
     object["metadata"]["resourceVersion"].as_str().unwrap().to_owned()
-}
-
-fn memory(id: u32) -> u64 {
-    number(id, "status", "VmRSS:") * 1024
-}
-
-fn written(id: u32) -> u64 {
-    number(id, "io", "write_bytes:")
-}
-
-fn number(id: u32, file: &str, name: &str) -> u64 {
-    let text = std::fs::read_to_string(format!("/proc/{id}/{file}")).unwrap();
-    let value = text.lines().find_map(|line| line.strip_prefix(name)).unwrap();
-    value.split_whitespace().next().unwrap().parse().unwrap()
 }

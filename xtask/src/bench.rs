@@ -2,16 +2,18 @@
 
 use anyhow::{Result, bail};
 use capstan_tools::{Program, build, build_all, build_machines, locate, to_stderr};
+use std::path::Path;
 
 use crate::log::Log;
 use crate::{agent, cargo};
 
 type Bench = fn() -> Result<()>;
 
-const BENCHES: [(&str, Bench); 5] = [
+const BENCHES: [(&str, Bench); 6] = [
     ("planner", planner),
     ("plane", plane),
     ("agent", at_rest),
+    ("agents", many_agents),
     ("cluster", real_cluster),
     // The last one: a full run takes hours.
     ("fleet", fleet),
@@ -46,15 +48,26 @@ fn fleet() -> Result<()> {
     with_release_build("fleet", &["--profile=dev"])
 }
 
+/// Three thousand agents on one plane, both in the profile that users get.
+fn many_agents() -> Result<()> {
+    let agent = agent::build(&Log::Terminal)?;
+    let environment = [("CAPSTAN_AGENT_BINARY", agent.as_path())];
+    with_release_build_and("agents", &["--profile=dev"], &environment)
+}
+
 /// Runs a benchmark of the program `capstan` as users get it.
 fn with_release_build(bench: &str, options: &[&str]) -> Result<()> {
+    with_release_build_and(bench, options, &[])
+}
+
+fn with_release_build_and(bench: &str, options: &[&str], environment: &[(&str, &Path)]) -> Result<()> {
     // Of the workspace, as the bench below, so that third-party crates are compiled once for both.
     let capstan = cargo::build_program("capstan", &["--release"], &Log::Terminal)?;
     let bench = format!("--bench={bench}");
     let words = ["bench", "--locked", "--workspace", "--features=capstan-benches/real", &bench];
     cargo::succeed_with(
         &[&words[..], options].concat(),
-        &[("CAPSTAN_BINARY", capstan.as_path())],
+        &[environment, &[("CAPSTAN_BINARY", capstan.as_path())]].concat(),
         &Log::Terminal,
     )
     .map(drop)

@@ -61,6 +61,8 @@ pub(crate) struct Stage {
     /// Stands for `/` on the machine.
     pub(crate) root: TempDir,
     pub(crate) key: SigningKey,
+    machine: String,
+    machine_id: String,
     server: String,
     ca: String,
 }
@@ -75,13 +77,30 @@ impl Stage {
         let text = |field: &str| cluster[field].as_str().unwrap().to_owned();
         let (server, ca) = (text("server"), text("certificate-authority-data"));
         let key = SigningKey::from_seed(&[5; 32]);
-        let stage = Self { place, admin, root: tempfile::tempdir().unwrap(), key, server, ca };
+        let root = tempfile::tempdir().unwrap();
+        let (machine, machine_id) = (MACHINE.to_owned(), MACHINE_ID.to_owned());
+        let stage = Self { place, admin, root, key, machine, machine_id, server, ca };
         stage.make("/api/v1/namespaces", json!({"metadata": {"name": NAMESPACE}})).await;
         stage.objects(MACHINE, MACHINE_ID).await;
         stage.objects("web-1", "life-9").await;
         let other = json!({"metadata": {"name": "web-1-plan"}, "stringData": {"plan": "not yours"}});
         stage.make(&core("secrets"), other).await;
         stage
+    }
+
+    /// Another machine on the same plane, with its objects.
+    pub(crate) async fn another(&self, machine: &str, machine_id: &str) -> Self {
+        self.objects(machine, machine_id).await;
+        Self {
+            place: self.place.clone(),
+            admin: self.admin.clone(),
+            root: tempfile::tempdir().unwrap(),
+            key: SigningKey::from_seed(&[5; 32]),
+            machine: machine.to_owned(),
+            machine_id: machine_id.to_owned(),
+            server: self.server.clone(),
+            ca: self.ca.clone(),
+        }
     }
 
     pub(crate) async fn ask(&self, method: &str, path: &str, body: Value) -> Value {
@@ -95,7 +114,7 @@ impl Stage {
     }
 
     /// What the bootstrap provider makes for a machine.
-    async fn objects(&self, name: &str, machine_id: &str) {
+    pub(crate) async fn objects(&self, name: &str, machine_id: &str) {
         let (plan, agent, enrol) = (format!("{name}-plan"), format!("{name}-agent"), format!("{name}-enrol"));
         let rbac = |path: &str| group(RBAC, "v1", path);
         let binding = |role: &str, account: &str| {
@@ -126,13 +145,13 @@ impl Stage {
 
     /// Writes `agent.json` with a token of the account that ends with the enrolment.
     pub(crate) async fn start_machine(&self) -> String {
-        let (token, _) = self.token(&enrolling(MACHINE), 3600).await;
+        let (token, _) = self.token(&enrolling(&self.machine), 3600).await;
         self.write_config(Some(&token));
         token
     }
 
     /// A token of an account, and until when it is valid.
-    async fn token(&self, account: &str, seconds: i64) -> (String, String) {
+    pub(crate) async fn token(&self, account: &str, seconds: i64) -> (String, String) {
         let wanted = json!({"spec": {"expirationSeconds": seconds}});
         let answer = self.make(&core(&format!("serviceaccounts/{account}/token")), wanted).await;
         let text = |field: &str| answer["status"][field].as_str().unwrap().to_owned();
@@ -142,7 +161,7 @@ impl Stage {
     pub(crate) fn write_config(&self, token: Option<&str>) {
         let mut config = json!({
             "apiVersion": "agent.capstan.dev/v1alpha1", "kind": "AgentConfig", "server": self.server,
-            "caData": self.ca, "namespace": NAMESPACE, "machine": MACHINE, "machineID": MACHINE_ID,
+            "caData": self.ca, "namespace": NAMESPACE, "machine": self.machine, "machineID": self.machine_id,
             "planPublicKey": ByteString(self.key.public().as_bytes().to_vec()),
         });
         if let Some(token) = token {
@@ -173,15 +192,22 @@ impl Stage {
         let report = self.report().await;
         let request = &report["status"]["credentialRequest"];
         let text = |field: &str| request[field].as_str().context("it has not asked");
-        let (token, expires) = self.token(&account(MACHINE), 600).await;
-        let query =
-            TokenQuery { machine_id: MACHINE_ID, public_key: text("publicKey")?, nonce: text("nonce")? };
+        let (token, expires) = self.token(&account(&self.machine), 600).await;
+        let query = TokenQuery {
+            machine_id: &self.machine_id,
+            public_key: text("publicKey")?,
+            nonce: text("nonce")?,
+        };
         let issued = Timestamp::now().checked_sub(age)?;
         let credential = json!({
             "sealedToken": query.seal(&token)?, "account": "any", "issuedAt": issued, "expiresAt": expires,
         });
-        self.ask("PATCH", &reports(&format!("/{MACHINE}")), json!({"spec": {"credential": credential}}))
-            .await;
+        self.ask(
+            "PATCH",
+            &reports(&format!("/{}", self.machine)),
+            json!({"spec": {"credential": credential}}),
+        )
+        .await;
         Ok(())
     }
 
@@ -212,8 +238,10 @@ impl Stage {
     }
 
     pub(crate) fn sealed(&self, revision: u64, steps: Vec<Step>) -> SealedPlan {
-        let machine =
-            MachineIdentity { name: MACHINE.parse().unwrap(), machine_id: MACHINE_ID.parse().unwrap() };
+        let machine = MachineIdentity {
+            name: self.machine.parse().unwrap(),
+            machine_id: self.machine_id.parse().unwrap(),
+        };
         let now = Timestamp::from_second(Timestamp::now().as_second()).unwrap();
         let expires = now.checked_add(SignedDuration::from_hours(1)).unwrap();
         let mut plan = MachinePlan::new(machine, Revision::new(revision).unwrap(), Epoch(1), expires);
@@ -233,7 +261,7 @@ impl Stage {
     }
 
     pub(crate) async fn write_plan(&self, data: Value) {
-        let name = format!("{MACHINE}-plan");
+        let name = format!("{}-plan", self.machine);
         let path = core(&format!("secrets/{name}"));
         let found = self.admin.ask("GET", &path, &Value::Null).await.unwrap();
         let mut object =
@@ -247,7 +275,7 @@ impl Stage {
     }
 
     pub(crate) async fn report(&self) -> Value {
-        self.ask("GET", &reports(&format!("/{MACHINE}")), Value::Null).await
+        self.ask("GET", &reports(&format!("/{}", self.machine)), Value::Null).await
     }
 
     /// Waits until the report says this of that plan.
