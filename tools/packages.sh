@@ -10,6 +10,7 @@
 #   sshd      an SSH server of Debian
 #   browser   Chromium and its WebDriver
 #   valgrind  count the instructions of requests
+#   clock     move the clock of programs
 #
 # Without a group it installs all of them.
 set -eu
@@ -30,7 +31,7 @@ toolchain() { # toolchain COMMAND NAME
 	}
 }
 
-[ $# -gt 0 ] || set -- build git fuzz go machines clients sshd browser valgrind
+[ $# -gt 0 ] || set -- build git fuzz go machines clients sshd browser valgrind clock
 for group in "$@"; do
 	case $group in
 	build)
@@ -67,12 +68,15 @@ for group in "$@"; do
 	valgrind)
 		need valgrind valgrind
 		;;
+	clock)
+		ls /usr/lib/*/faketime/libfaketime.so.1 >/dev/null 2>&1 || missing="$missing libfaketime"
+		;;
 	sshd)
 		need setpriv util-linux
 		need_file /usr/sbin/sshd openssh-server
 		;;
 	*)
-		echo "packages: there is no group $group: use build, git, go, machines, clients, sshd, browser or valgrind" >&2
+		echo "packages: there is no group $group: use build, git, go, machines, clients, sshd, browser, valgrind or clock" >&2
 		exit 2
 		;;
 	esac

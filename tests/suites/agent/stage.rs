@@ -88,6 +88,12 @@ impl Stage {
         stage
     }
 
+    /// The same plane with new certificates: the administrator has another one, too.
+    pub(crate) async fn meet_again(&mut self, kubeconfig: &Path) {
+        self.place = Place::of(kubeconfig).unwrap();
+        self.admin = self.place.admin().await.unwrap();
+    }
+
     /// Another machine on the same plane, with its objects.
     pub(crate) async fn another(&self, machine: &str, machine_id: &str) -> Self {
         self.objects(machine, machine_id).await;
