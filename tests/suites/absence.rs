@@ -103,7 +103,7 @@ impl Plane {
 async fn with_a_clock_that_moves() {
     capstan_testkit::install_crypto_provider();
     let before = Timestamp::now();
-    let port = free_ports(1).unwrap()[0];
+    let [port] = free_ports().unwrap();
     let mut plane = Plane { running: None, folder: tempfile::tempdir().unwrap(), port };
     plane.start().await;
     let client = capstan_testkit::client(&plane.kubeconfig()).await.unwrap();
