@@ -89,9 +89,7 @@ async fn at_rest(cluster: &Cluster<'_>, server: &TestMachine, worker: &TestMachi
     server
         .run("rm /etc/rancher/k3s/config.yaml && chmod 0777 /opt/capstan/lib/k3s.sh && systemctl stop k3s")
         .await?;
-    worker
-        .run("echo true > /opt/capstan/lib/k3s.sh && systemctl disable --now k3s-agent && systemctl mask --runtime k3s-agent")
-        .await?;
+    worker.run("echo true > /opt/capstan/lib/k3s.sh && systemctl disable --now k3s-agent").await?;
     until_intact(cluster, SERVER, server, &of_server).await?;
     until_intact(cluster, WORKER, worker, &of_worker).await?;
     for host in [SERVER, WORKER] {

@@ -126,7 +126,8 @@ fn of_step(report: &MachineReport, step: &str) -> Result<String> {
     }
     let tails = status.outputs.iter().map(|tail| (&tail.step, [&tail.stdout, &tail.stderr]));
     let periodic = status.periodic.iter().map(|run| (&run.name, [&run.stdout, &run.stderr]));
-    let Some((_, [stdout, stderr])) = tails.clone().chain(periodic.clone()).find(|(name, _)| *name == step)
+    let Some((_, [stdout, stderr])) =
+        tails.clone().chain(periodic.clone()).find(|(name, _)| name.as_str() == step)
     else {
         let current = status.step.iter().filter(|_| status.output.is_some()).map(|current| &current.name);
         let known: Vec<&str> =
