@@ -102,6 +102,9 @@ pub enum LoopEnd {
 /// The latest data of the plan Secret; `None` before there is one.
 pub type Plans = watch::Receiver<Option<SecretData>>;
 
+/// A run of a periodic command that takes longer is reported while it runs.
+const LONG_RUN: Duration = Duration::from_secs(2);
+
 /// What the agent does again and again while a plan is in place.
 #[derive(Debug, Default)]
 struct Routine {
@@ -192,8 +195,10 @@ pub async fn obey<M: Machine, S: Store, C: Clock>(
                     {
                         is_news |= engine.patrol(&orders.plan).await?;
                     }
-                    is_news |= routine.run_due(engine, &reports, &standing).await;
                     if is_news {
+                        reports.publish(engine, &routine, standing.clone()).await;
+                    }
+                    if routine.run_due(engine, &reports, &standing).await {
                         reports.publish(engine, &routine, standing.clone()).await;
                     }
                     let turn = replace_program(engine, &reports, &routine, names_program.as_ref(), &standing);
@@ -277,10 +282,15 @@ impl Routine {
     ) -> Outcome {
         let redactor = self.timetable.redactor().clone();
         let mut run = std::pin::pin!(begun.run(engine.machine(), &redactor));
+        let mut shown = engine.clock().elapsed() + LONG_RUN;
         loop {
             let next = self.prober.next().unwrap_or(Duration::MAX);
             tokio::select! {
                 outcome = &mut run => return outcome,
+                () = engine.clock().sleep_until_elapsed(shown), if shown < Duration::MAX => {
+                    shown = Duration::MAX;
+                    reports.publish(engine, self, standing.clone()).await;
+                }
                 () = engine.clock().sleep_until_elapsed(next), if next < Duration::MAX => {
                     if self.prober.probe_due(engine.machine(), engine.clock()).await {
                         reports.publish(engine, self, standing.clone()).await;
