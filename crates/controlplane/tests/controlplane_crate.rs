@@ -2,6 +2,8 @@
 //! it for hours.
 
 #![cfg(test)]
+#![allow(clippy::disallowed_methods, reason = "a test plays users, who delete what they like")]
+#![allow(clippy::large_futures, reason = "a test has room on its stack")]
 
 #[cfg(feature = "real")]
 mod crash;

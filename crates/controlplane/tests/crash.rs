@@ -5,8 +5,6 @@
 //! every n. Then another manager takes over, and the control plane must get where it should, with the world checking
 //! at every step that nothing impossible happens.
 
-#![allow(clippy::disallowed_methods, reason = "a test plays users, who delete what they like")]
-
 use std::sync::Arc;
 
 use anyhow::{Result, bail, ensure};

@@ -1,7 +1,5 @@
 //! The client against a real etcd of three members.
 
-#![allow(clippy::disallowed_methods, reason = "a test plays users, who delete what they like")]
-
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};

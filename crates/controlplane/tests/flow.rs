@@ -1,8 +1,6 @@
 //! A control plane from nothing to one machine, to three, to another version, and to nothing again, on a real API
 //! server. Upstream's and our own other controllers are played by the test.
 
-#![allow(clippy::disallowed_methods, reason = "a test plays users, who delete what they like")]
-
 use std::time::Duration;
 
 use anyhow::{Result, ensure};

@@ -1,8 +1,6 @@
 //! A cluster whose objects were made anew at another plane, with other UIDs and without status: nothing is begun, made,
 //! planned or started again, and from there on it is led as before, in the next epoch.
 
-#![allow(clippy::disallowed_methods, reason = "a test plays users, who delete what they like")]
-
 use crate::world;
 use std::collections::BTreeMap;
 use std::sync::Arc;

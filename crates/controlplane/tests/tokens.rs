@@ -1,9 +1,6 @@
 //! The tokens with which machines join. Workers never have that of servers, except in a cluster that began before they had
 //! one of their own.
 
-#![allow(clippy::large_futures, reason = "a test has room on its stack")]
-#![allow(clippy::disallowed_methods, reason = "a test plays users, who delete what they like")]
-
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

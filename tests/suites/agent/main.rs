@@ -4,6 +4,7 @@
 #![cfg(test)]
 
 mod hostile;
+#[allow(dead_code, reason = "other suites and benchmarks use more of it")]
 mod stage;
 
 use std::fs;

@@ -144,7 +144,7 @@ mod tests {
         ArtifactRef { sha256: Digest::of(content.as_bytes()), size: 1, sources: vec![source] }
     }
 
-    fn owner(rollout: serde_json::Value) -> CapstanControlPlane {
+    fn owner(rollout: &serde_json::Value) -> CapstanControlPlane {
         serde_json::from_value(serde_json::json!({
             "apiVersion": "controlplane.cluster.x-k8s.io/v1alpha1", "kind": "CapstanControlPlane",
             "metadata": {"name": "cp"},
@@ -215,7 +215,7 @@ mod tests {
 
     #[test]
     fn the_agent_of_this_version_is_offered() {
-        let owner = owner(serde_json::json!({}));
+        let owner = owner(&serde_json::json!({}));
         let offered = |catalog: &Catalog, arch| agent(catalog, arch, &owner).map(|program| program.sha256);
         let catalog = Catalog::default().with(AGENT, VERSION, Arch::Arm64, listed("a"));
         assert_eq!(offered(&catalog, Some("aarch64")), Some(Digest::of(b"a")));
@@ -230,7 +230,7 @@ mod tests {
         let earlier = Catalog::default().with(AGENT, "v0.0.1", Arch::Amd64, listed("a"));
         assert_eq!(offered(&earlier, Some("amd64")), None);
         for (agents, is_offered) in [("Automatic", true), ("Manual", false)] {
-            let owner = self::owner(serde_json::json!({"agents": agents, "windows": ["daily 01:00-05:00"]}));
+            let owner = self::owner(&serde_json::json!({"agents": agents, "windows": ["daily 01:00-05:00"]}));
             assert_eq!(agent(&catalog, Some("arm64"), &owner).is_some(), is_offered, "{agents}");
         }
     }
