@@ -47,10 +47,13 @@ pub(crate) fn read(text: &str) -> Option<i64> {
         _ => (false, text),
     };
     let mut total = 0_i128;
-    if rest.is_empty() {
-        return None;
+    match rest {
+        "" => return None,
+        // The only number that needs no unit, and only if it stands alone.
+        "0" => return Some(0),
+        _ => {}
     }
-    while !rest.is_empty() && rest != "0" {
+    while !rest.is_empty() {
         let (part, after) = part(rest)?;
         total = total.checked_add(part)?;
         rest = after;
@@ -111,6 +114,9 @@ mod tests {
             (".5s", Some(500_000_000)),
             ("1us", Some(1_000)),
             ("0", Some(0)),
+            ("-0", Some(0)),
+            ("1h0", None),
+            ("1h0s", Some(3_600_000_000_000)),
             ("", None),
             ("-", None),
             ("1", None),
