@@ -24,7 +24,7 @@ fn the_first_rule_about_a_request_counts() {
 - {level: None, verbs: [watch], userGroups: [dev]}
 - {level: Metadata, resources: [{resources: [secrets, configmaps/*, '*/token']}]}
 - {level: Request, namespaces: [a], resources: [{group: '*', resources: [pods], resourceNames: ['n']}]}
-- {level: None, nonResourceURLs: ['/healthz*', /version]}
+- {level: Metadata, nonResourceURLs: ['/healthz*', /version]}
 - {level: RequestResponse, resources: [{group: ''}]}
 ",
     );
@@ -38,7 +38,9 @@ fn the_first_rule_about_a_request_counts() {
         (of("get", "a", "pods", ""), Level::Request),
         (of("get", "b", "pods", ""), Level::RequestResponse),
         (of("get", "a", "pods", "status"), Level::RequestResponse),
-        (Access::Path { verb: "get", path: "/healthz/ping" }, Level::None),
+        (Access::Path { verb: "get", path: "/healthz/ping" }, Level::Metadata),
+        (Access::Path { verb: "get", path: "/version" }, Level::Metadata),
+        (Access::Path { verb: "get", path: "/version/x" }, Level::None),
         (Access::Path { verb: "get", path: "/metrics" }, Level::None),
     ] {
         assert_eq!(level(&policy, &access), expected, "{access:?}");
@@ -52,8 +54,19 @@ fn the_first_rule_about_a_request_counts() {
         name: "",
     };
     assert_eq!(level(&policy, &other_group), Level::None, "no rule is about it");
+    let other_pod = Access::Resource {
+        verb: "get",
+        group: "",
+        namespace: "a",
+        resource: "pods",
+        subresource: "",
+        name: "m",
+    };
+    assert_eq!(level(&policy, &other_pod), Level::RequestResponse, "a rule names another pod");
     let robot = User::new("robot", ["dev"]);
     assert_eq!(policy.decide(&robot, &of("get", "a", "secrets", "")).level, Level::None);
+    let other_group = User::new("jane", ["ops"]);
+    assert_eq!(policy.decide(&other_group, &of("watch", "a", "secrets", "")).level, Level::Metadata);
 }
 
 #[test]

@@ -229,6 +229,7 @@ mod tests {
         let user = User::new("u", ["g"]);
         assert_eq!(classified(&user), ("catch-all".to_owned(), Some(32)));
         assert_eq!(classified(&User::admin()), ("exempt".to_owned(), None));
+        assert_eq!(classified(&User::unknown()).0, "catch-all", "a user in no group has a level, too");
         put(&store, FLOW_SCHEMAS, "b", schema(1000, "low", "u")).await;
         assert_eq!(classified(&user).0, "catch-all", "its level does not exist");
         put(&store, PRIORITY_LEVELS, "low", limited(1)).await;

@@ -237,20 +237,26 @@ mod tests {
         assert!(covers(rule(json!(["*"]), json!([]), true), &everywhere));
         let path = Access::Path { verb, path: "/version" };
         assert!(!covers(rule(json!(["*"]), json!(["*"]), true), &path));
+        let deletion = Access::Resource { verb: "delete", group, namespace, resource, subresource: "", name };
+        assert!(!covers(rule(json!(["*"]), json!(["*"]), true), &deletion));
+        let foreign = Access::Resource { verb, group: "apps", namespace, resource, subresource: "", name };
+        assert!(!covers(rule(json!(["*"]), json!(["*"]), true), &foreign));
     }
 
     #[test]
     fn paths_are_about_what_is_below() {
         let user = User::new("u", ["g"]);
-        let covers = |url: &str, path: &str| {
+        let asks = |verb: &str, url: &str, path: &str| {
             let rule = json!({
                 "subjects": [{"kind": "User", "user": {"name": "*"}}],
                 "nonResourceRules": [{"verbs": ["get"], "nonResourceURLs": [url]}],
             });
-            matches(&rule, &user, &Access::Path { verb: "get", path })
+            matches(&rule, &user, &Access::Path { verb, path })
         };
+        let covers = |url: &str, path: &str| asks("get", url, path);
         assert!(covers("*", "/version") && covers("/version", "/version") && covers("/apis/*", "/apis/apps"));
         assert!(covers("/apis", "/apis/apps"));
         assert!(!covers("/api", "/apis") && !covers("/version", "/"));
+        assert!(!asks("post", "*", "/version"));
     }
 }
