@@ -32,7 +32,7 @@ test: ## Every suite that decides whether a change lands. Needs Go, and root for
 	$(XTASK) test
 
 test-all: ## Every suite there is, also the long forms. Takes hours
-	$(PACKAGES) build git fuzz go machines clients sshd browser valgrind clock
+	$(PACKAGES) build git fuzz go machines clients sshd browser valgrind clock nat
 	$(XTASK) test --all
 
 bench: ## Run the benchmarks

@@ -11,6 +11,7 @@
 #   browser   Chromium and its WebDriver
 #   valgrind  count the instructions of requests
 #   clock     move the clock of programs
+#   nat       be a router that masquerades
 #
 # Without a group it installs all of them.
 set -eu
@@ -31,7 +32,7 @@ toolchain() { # toolchain COMMAND NAME
 	}
 }
 
-[ $# -gt 0 ] || set -- build git fuzz go machines clients sshd browser valgrind clock
+[ $# -gt 0 ] || set -- build git fuzz go machines clients sshd browser valgrind clock nat
 for group in "$@"; do
 	case $group in
 	build)
@@ -71,12 +72,16 @@ for group in "$@"; do
 	clock)
 		ls /usr/lib/*/faketime/libfaketime.so.1 >/dev/null 2>&1 || missing="$missing libfaketime"
 		;;
+	nat)
+		need nft nftables
+		need ip iproute2
+		;;
 	sshd)
 		need setpriv util-linux
 		need_file /usr/sbin/sshd openssh-server
 		;;
 	*)
-		echo "packages: there is no group $group: use build, git, go, machines, clients, sshd, browser, valgrind or clock" >&2
+		echo "packages: there is no group $group: use build, git, go, machines, clients, sshd, browser, valgrind, clock or nat" >&2
 		exit 2
 		;;
 	esac

@@ -1,7 +1,7 @@
 //! `capstan` as a background process that a test can kill.
 
 use std::path::{Path, PathBuf};
-use std::process::{Child, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -18,9 +18,20 @@ pub struct Running {
 impl Running {
     /// Starts `capstan` with these arguments; its output is appended to `log`.
     pub fn start(args: &[&str], log: &Path) -> Result<Self> {
+        Self::start_command(tied_to_this_process(&program::build()?), args, log)
+    }
+
+    /// The same in a network namespace.
+    pub fn start_in_network(namespace: &str, args: &[&str], log: &Path) -> Result<Self> {
+        // `ip` becomes `capstan`, so that it is the process that is killed.
+        let mut command = tied_to_this_process(Path::new("ip"));
+        command.args(["netns", "exec", namespace]).arg(program::build()?);
+        Self::start_command(command, args, log)
+    }
+
+    fn start_command(mut command: Command, args: &[&str], log: &Path) -> Result<Self> {
         let out =
             std::fs::File::options().create(true).append(true).open(log).context("cannot write a log")?;
-        let mut command = tied_to_this_process(&program::build()?);
         command
             .args(args)
             .stdin(Stdio::null())

@@ -3,7 +3,9 @@
 
 mod balancer;
 mod cluster;
+mod far_network;
 
+use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::OnceLock;
@@ -26,6 +28,7 @@ pub use cluster::{Cluster, Kept, settings};
 
 use crate::{Running, program};
 use balancer::{Balancer, PORT};
+use far_network::FarNetwork;
 
 /// The available versions of k3s, the older one first.
 pub const K3S: [&str; 2] = K3S_VERSIONS;
@@ -44,6 +47,8 @@ pub struct Yard {
     balancer: Option<Balancer>,
     client: Client,
     machines: Machines,
+    /// The network of the plane, if it is another than that of the machines.
+    far: Option<FarNetwork>,
     folder: TempDir,
 }
 
@@ -52,9 +57,23 @@ impl Yard {
     pub async fn embedded(names: &[&str]) -> Result<Self> {
         install_crypto_provider();
         let (machines, folder) = prepare(names).await?;
+        Self::up(machines, None, folder).await
+    }
+
+    /// The same with the plane in a network of its own. The machines are behind a router that masquerades: they reach the plane, and
+    /// the plane reaches none of them.
+    pub async fn behind_a_router(names: &[&str]) -> Result<Self> {
+        install_crypto_provider();
+        let (machines, folder) = prepare(names).await?;
+        let far = FarNetwork::make(machines.bridge())?;
+        Self::up(machines, Some(far), folder).await
+    }
+
+    async fn up(machines: Machines, far: Option<FarNetwork>, folder: TempDir) -> Result<Self> {
         let kubeconfig = folder.path().join(KUBECONFIG);
-        let args = up(&machines, &folder);
-        let capstan = start(&args, &folder)?;
+        let address = far.as_ref().map_or(machines.gateway(), FarNetwork::address);
+        let args = up(address, &folder);
+        let capstan = start(&args, far.as_ref(), &folder)?;
         let client = reach(&kubeconfig).await?;
         Ok(Self {
             capstan: Some(capstan),
@@ -64,6 +83,7 @@ impl Yard {
             balancer: None,
             client,
             machines,
+            far,
             folder,
         })
     }
@@ -98,8 +118,8 @@ impl Yard {
         install_upstream_crds(&plane.client(), crds).await?;
         let upstream = UpstreamManagers::start_on(plane.kubeconfig(), managers, gates).await?;
         std::fs::copy(plane.kubeconfig(), folder.path().join(KUBECONFIG)).context("no kubeconfig")?;
-        let args = manager(&machines, &folder, ours);
-        let capstan = start(&args, &folder)?;
+        let args = manager(machines.gateway(), &folder, ours);
+        let capstan = start(&args, None, &folder)?;
         let client = plane.client();
         Ok(Self {
             capstan: Some(capstan),
@@ -109,6 +129,7 @@ impl Yard {
             balancer: None,
             client,
             machines,
+            far: None,
             folder,
         })
     }
@@ -173,9 +194,7 @@ impl Yard {
     /// Several control plane hosts get a load balancer.
     pub async fn add_hosts(&mut self, servers: &[&str], workers: &[&str]) -> Result<()> {
         if servers.len() > 1 {
-            let addresses = servers.iter().map(|name| Ok((self.machine(name)?.address(), API_SERVER).into()));
-            let addresses = addresses.collect::<Result<Vec<_>>>()?;
-            self.balancer = Some(Balancer::start(self.machines.gateway(), addresses).await?);
+            self.balance(servers).await?;
         }
         for (role, names) in [("server", servers), ("worker", workers)] {
             for name in names {
@@ -183,6 +202,25 @@ impl Yard {
             }
         }
         self.until_available(&[servers, workers].concat()).await
+    }
+
+    /// Puts a load balancer in front of these control plane hosts, where machines and plane reach it.
+    pub async fn balance(&mut self, servers: &[&str]) -> Result<()> {
+        let addresses = servers.iter().map(|name| Ok((self.machine(name)?.address(), API_SERVER).into()));
+        let addresses = addresses.collect::<Result<Vec<_>>>()?;
+        self.balancer = Some(Balancer::start(self.near(), addresses).await?);
+        Ok(())
+    }
+
+    /// The address of this computer that machines and plane reach.
+    fn near(&self) -> Ipv4Addr {
+        self.far.as_ref().map_or(self.machines.gateway(), FarNetwork::router)
+    }
+
+    /// Whether the plane's network has a way to the SSH server of a machine.
+    pub fn plane_reaches(&self, name: &str) -> Result<bool> {
+        let far = self.far.as_ref().context("the plane has no network of its own")?;
+        far.reaches((self.machine(name)?.address(), SSH).into())
     }
 
     fn add_host(&self, name: &str, role: &str) -> Result<()> {
@@ -197,7 +235,7 @@ impl Yard {
     /// Where the API of a cluster is reached: through the load balancer, or at the only machine that may be a server.
     async fn endpoint(&self) -> Result<Value> {
         if self.balancer.is_some() {
-            return Ok(json!({"host": self.machines.gateway().to_string(), "port": PORT}));
+            return Ok(json!({"host": self.near().to_string(), "port": PORT}));
         }
         let servers = self.api::<Host>().list(&ListParams::default().labels("role=server")).await?.items;
         let server = servers.first().context("no host may be a server")?;
@@ -237,7 +275,7 @@ impl Yard {
         if let Some(capstan) = self.capstan.take() {
             capstan.kill()?;
         }
-        self.capstan = Some(start(&self.args, &self.folder)?);
+        self.capstan = Some(start(&self.args, self.far.as_ref(), &self.folder)?);
         reach(&self.kubeconfig()).await?;
         Ok(())
     }
@@ -293,6 +331,7 @@ pub async fn is_clean(machine: &TestMachine) -> Result<()> {
 
 /// The port that API servers listen on.
 const API_SERVER: u16 = 6443;
+const SSH: u16 = 22;
 
 const KUBECONFIG: &str = "plane.kubeconfig";
 const AGENT_FLAG: &str = "--agent-binary";
@@ -336,34 +375,38 @@ pub(crate) fn agent() -> Result<PathBuf> {
     Ok(BUILT.get_or_init(|| root.join("target/agent/capstan-agent")).clone())
 }
 
-fn start(args: &[String], folder: &TempDir) -> Result<Running> {
+fn start(args: &[String], far: Option<&FarNetwork>, folder: &TempDir) -> Result<Running> {
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
-    Running::start(&args, &folder.path().join("capstan.log"))
+    let log = folder.path().join("capstan.log");
+    match far {
+        Some(far) => Running::start_in_network(far.name(), &args, &log),
+        None => Running::start(&args, &log),
+    }
 }
 
 /// The ports are the usual ones: the address is one that nobody else has.
-fn up(machines: &Machines, folder: &TempDir) -> Vec<String> {
-    let mut args = vec!["up".to_owned(), "--listen".to_owned(), format!("{}:6440", machines.gateway())];
+fn up(address: Ipv4Addr, folder: &TempDir) -> Vec<String> {
+    let mut args = vec!["up".to_owned(), "--listen".to_owned(), format!("{address}:6440")];
     args.extend(["--kubeconfig-out".to_owned(), path(folder, KUBECONFIG)]);
-    args.extend(common(machines, folder));
+    args.extend(common(address, folder));
     args
 }
 
-fn manager(machines: &Machines, folder: &TempDir, controllers: &str) -> Vec<String> {
+fn manager(address: Ipv4Addr, folder: &TempDir, controllers: &str) -> Vec<String> {
     let mut args = vec!["manager".to_owned(), "--kubeconfig".to_owned(), path(folder, KUBECONFIG)];
     args.extend(["--controllers".to_owned(), controllers.to_owned()]);
     // Upstream's core has no client certificate by default.
     args.push("--hooks-allow-unauthenticated".to_owned());
-    args.extend(common(machines, folder));
+    args.extend(common(address, folder));
     args
 }
 
-fn common(machines: &Machines, folder: &TempDir) -> Vec<String> {
+fn common(address: Ipv4Addr, folder: &TempDir) -> Vec<String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/agent/capstan-agent");
     let words = [
         ("--data-dir", path(folder, "data")),
         ("--artifacts-dir", path(folder, "artifacts")),
-        ("--artifacts-listen", format!("{}:6441", machines.gateway())),
+        ("--artifacts-listen", format!("{address}:6441")),
         (AGENT_FLAG, root.to_string_lossy().into_owned()),
     ];
     words.into_iter().flat_map(|(flag, value)| [flag.to_owned(), value]).collect()
