@@ -141,6 +141,7 @@ fn core() -> GroupAccess {
         &["create", "delete"],
     );
     everywhere.extend([
+        rule(CORE, &["machinedrainrules"], &[&READ]),
         // Somebody else's to look after, but they go with their Cluster.
         rule(CORE, &["machinepools"], &[&READ, &["delete"]]),
         // Providers' kinds are whatever their users install.
@@ -236,7 +237,7 @@ fn bootstrap() -> GroupAccess {
 fn control_plane() -> GroupAccess {
     let mut everywhere = looked_after(CONTROL_PLANE, &["capstancontrolplanes"], &[]);
     everywhere.extend([
-        rule(CORE, &["clusters", "machinedeployments"], &[&READ]),
+        rule(CORE, &["clusters", "machinedeployments", "machinedrainrules"], &[&READ]),
         rule(CORE, &["machines"], &[&READ, &["create", "patch", "delete"]]),
         rule(CORE, &["machines/status"], &[&["patch"]]),
         rule(BOOTSTRAP, &["capstanconfigs"], &[&READ, &["create", "patch", "delete"]]),

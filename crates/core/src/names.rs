@@ -143,6 +143,8 @@ pub(crate) mod events {
     pub(crate) const NODE_REF: &str = "SuccessfulSetNodeRef";
     /// The pods of a Machine's Node are gone.
     pub(crate) const DRAINED: &str = "SuccessfulDrainNode";
+    /// The volumes of a Machine's Node are detached.
+    pub(crate) const DETACHED: &str = "NodeVolumesDetached";
     /// A Machine or a MachineSet was made.
     pub(crate) const CREATED: &str = "SuccessfulCreate";
     /// It could not be.

@@ -81,6 +81,7 @@ static CONTROLLERS: &[Controller] = &[
             "Cluster",
             "MachineSet",
             "MachineDeployment",
+            "MachineDrainRule",
             "CapstanConfig",
             "HostMachine",
             "Secret",
@@ -261,6 +262,7 @@ static CONTROLLERS: &[Controller] = &[
         reads: &[
             "Cluster",
             "MachineDeployment",
+            "MachineDrainRule",
             "MachineReport",
             "Lease",
             "HostMachineTemplate",

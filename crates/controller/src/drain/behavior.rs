@@ -5,22 +5,36 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
 
+use super::rules::Treatment;
+
 /// Annotation that a kubelet sets on the mirror pod of a static pod, which only the kubelet can end.
 const MIRROR_POD: &str = "kubernetes.io/config.mirror";
 
-/// What the drain does with a pod.
+/// What the drain does with a pod. Pods with a lower order come first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Behavior {
     /// Evict it.
-    Drain,
+    Drain { order: i32 },
     /// It is already terminating: wait for it, without another eviction.
-    Leaving,
+    Leaving { order: i32 },
     /// Its eviction was rejected recently: evict it later.
-    Refused,
+    Refused { order: i32 },
     /// Leave it.
     Skip,
     /// Wait until it completes.
     WaitCompleted,
+}
+
+impl Behavior {
+    /// The order of a pod that must be gone before the Node is drained.
+    pub(super) fn order(self) -> Option<i32> {
+        match self {
+            Self::Drain { order } | Self::Leaving { order } | Self::Refused { order } => Some(order),
+            // Its rule has no order.
+            Self::WaitCompleted => Some(0),
+            Self::Skip => None,
+        }
+    }
 }
 
 /// Facts that are not in the pod.
@@ -32,6 +46,8 @@ pub(super) struct Circumstances {
     pub(super) has_daemon_set: bool,
     /// The eviction of the pod was rejected and is not retried before this time.
     pub(super) refused_until: Option<Timestamp>,
+    /// What the MachineDrainRules say about the pod.
+    pub(super) treatment: Treatment,
     pub(super) now: Timestamp,
 }
 
@@ -51,12 +67,21 @@ pub(super) fn behavior(pod: &Pod, circumstances: Circumstances) -> Behavior {
         return Behavior::Skip;
     }
     // Upper and lower case are the same, and so are `wait-completed` and `waitCompleted`.
-    match pod.labels().get(labels::DRAIN).map(|value| value.to_lowercase().replacen('-', "", 1)).as_deref() {
-        Some("skip") => Behavior::Skip,
-        Some("waitcompleted") => Behavior::WaitCompleted,
-        _ if pod.metadata.deletion_timestamp.is_some() => Behavior::Leaving,
-        _ if circumstances.refused_until.is_some_and(|until| circumstances.now < until) => Behavior::Refused,
-        _ => Behavior::Drain,
+    let label = pod.labels().get(labels::DRAIN).map(|value| value.to_lowercase().replacen('-', "", 1));
+    let treatment = match label.as_deref() {
+        Some("skip") => Treatment::Skip,
+        Some("waitcompleted") => Treatment::WaitCompleted,
+        _ => circumstances.treatment,
+    };
+    let is_refused = || circumstances.refused_until.is_some_and(|until| circumstances.now < until);
+    match treatment {
+        Treatment::Skip => Behavior::Skip,
+        Treatment::WaitCompleted => Behavior::WaitCompleted,
+        Treatment::Drain { order } if pod.metadata.deletion_timestamp.is_some() => {
+            Behavior::Leaving { order }
+        }
+        Treatment::Drain { order } if is_refused() => Behavior::Refused { order },
+        Treatment::Drain { order } => Behavior::Drain { order },
     }
 }
 

@@ -25,13 +25,18 @@ pub(super) struct Left {
     pub(super) failed: BTreeMap<String, Vec<String>>,
     /// Pods that complete by themselves.
     pub(super) completing: Vec<String>,
+    /// Pods that are evicted after those above.
+    pub(super) later: Vec<String>,
+    /// Pods that complete by themselves, and are waited for after those above.
+    pub(super) completing_later: Vec<String>,
     /// When the first rejected eviction may be retried.
     pub(super) again: Option<Timestamp>,
 }
 
 impl Left {
     pub(super) fn is_empty(&self) -> bool {
-        self.leaving.is_empty() && self.failed.is_empty() && self.completing.is_empty()
+        let lists = [&self.leaving, &self.completing, &self.later, &self.completing_later];
+        lists.iter().all(|pods| pods.is_empty()) && self.failed.is_empty()
     }
 
     /// A pod whose eviction was rejected, and may be retried at `until`.
@@ -58,6 +63,9 @@ impl Left {
             more => lines.push(format!("* {more} Pods with other issues")),
         }
         lines.extend(line(&self.completing, "waiting for completion"));
+        lines.extend(later_line(&self.later, "the following Pods will be evicted"));
+        let completing = "waiting for the following Pods to complete without eviction";
+        lines.extend(later_line(&self.completing_later, completing));
         lines.join("\n")
     }
 }
@@ -65,6 +73,11 @@ impl Left {
 fn line(pods: &[String], what: &str) -> Option<String> {
     let kind = if pods.len() == 1 { "Pod" } else { "Pods" };
     (!pods.is_empty()).then(|| format!("* {kind} {}: {what}", listed(pods, PODS)))
+}
+
+fn later_line(pods: &[String], what: &str) -> Option<String> {
+    let after = "After above Pods have been removed from the Node";
+    (!pods.is_empty()).then(|| format!("{after}, {what}: {}", listed(pods, PODS)))
 }
 
 fn reason_text(why: &str) -> String {
@@ -93,6 +106,8 @@ mod tests {
                 ("no".to_owned(), names(&["c/1"])),
             ]),
             completing: names(&["d/1", "d/2"]),
+            later: names(&["e/1", "e/2", "e/3", "e/4"]),
+            completing_later: names(&["f/1"]),
             again: None,
         };
         assert_eq!(
@@ -102,8 +117,24 @@ mod tests {
              * Pods b/1, b/2, b/3, ... (1 more): cannot evict pod as it would violate the pod's disruption budget. \
              The disruption budget b needs 1 healthy pods and has 1 currently\n\
              * Pod c/1: failed to evict Pod, no\n\
-             * Pods d/1, d/2: waiting for completion"
+             * Pods d/1, d/2: waiting for completion\n\
+             After above Pods have been removed from the Node, the following Pods will be evicted: e/1, e/2, e/3, ... (1 more)\n\
+             After above Pods have been removed from the Node, waiting for the following Pods to complete without eviction: f/1"
         );
+    }
+
+    #[test]
+    fn a_node_is_drained_when_nothing_is_left() {
+        assert!(Left::default().is_empty());
+        for left in [
+            Left { leaving: names(&["a/1"]), ..Left::default() },
+            Left { completing: names(&["a/1"]), ..Left::default() },
+            Left { later: names(&["a/1"]), ..Left::default() },
+            Left { completing_later: names(&["a/1"]), ..Left::default() },
+            Left { failed: BTreeMap::from([("no".to_owned(), names(&["a/1"]))]), ..Left::default() },
+        ] {
+            assert!(!left.is_empty(), "{left:?}");
+        }
     }
 
     #[test]

@@ -1,35 +1,42 @@
 //! Drains a Node before its machine is deleted or changed: cordons it, and evicts its pods as far as their disruption budgets
-//! allow.
-//!
-//! MachineDrainRules and waiting for volumes to be detached are not here yet.
+//! allow, in the order that MachineDrainRules say. Tells which volumes are still attached to a Node.
 
 mod behavior;
 mod left;
+mod node_pods;
+mod pages;
 mod refusals;
+mod rules;
 #[cfg(test)]
 mod tests;
+mod turns;
+mod volumes;
 
+use capstan_api::core::{Cluster, Machine, MachineDrainRule};
 use jiff::Timestamp;
-use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1::{Node, Pod};
-use kube::api::{Api, DeleteParams, EvictParams, ListParams, Patch, PatchParams};
+use kube::api::{Api, DeleteParams, EvictParams, Patch, PatchParams};
 use kube::core::Status;
 use kube::{Client, ResourceExt as _};
 use serde_json::json;
-use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use crate::cache::Caches;
 use crate::error::{Doing as _, Result, chain};
 use crate::run::Next;
-use behavior::{Behavior, Circumstances, behavior, daemon_set};
+use behavior::Behavior;
 use left::Left;
+use node_pods::NodePods;
 use refusals::Refusal;
+use turns::{Turn, turns};
 
 pub use refusals::Refusals;
+pub use rules::DrainRules;
+pub use volumes::attached_volumes;
 
 /// The rest is for the next reconcile.
 const EVICTIONS_AT_ONCE: Duration = Duration::from_secs(10);
-const PAGE: u32 = 100;
 
 /// The state of a drain.
 #[derive(Debug)]
@@ -53,10 +60,22 @@ pub struct Drain<'a> {
     /// An annotation that says who cordoned the Node, for the later uncordon. It is set together with the cordon, and
     /// only if the Node was not cordoned before.
     pub mark: Option<(&'a str, &'a str)>,
+    /// The MachineDrainRules that apply to the Machine.
+    pub rules: &'a DrainRules,
     /// When the drain began.
     pub since: Timestamp,
     /// The current time.
     pub now: Timestamp,
+}
+
+/// The MachineDrainRules that apply to a Machine, from the cache.
+///
+/// # Errors
+/// If they have not been read yet, or a selector of any rule in the namespace is invalid.
+pub async fn rules(caches: &Caches, machine: &Machine, cluster: &Cluster) -> Result<DrainRules> {
+    let namespace = machine.namespace().unwrap_or_default();
+    let rules = caches.of::<MachineDrainRule>().in_namespace(&namespace).await?;
+    DrainRules::of_machine(rules.iter().map(Arc::as_ref), machine.labels(), cluster.labels())
 }
 
 /// Continues a drain. `refusals` are the evictions that were rejected before.
@@ -77,7 +96,7 @@ pub async fn drain(client: Client, drain: Drain<'_>, refusals: &Refusals) -> Res
         nodes.patch(name, &PatchParams::default(), &Patch::Merge(&cordon)).await.doing(|| doing("cordon"))?;
     }
     let drainer = Drainer { client, is_unreachable: is_unreachable(&node), refusals, now };
-    let left = drainer.go_on(name).await?;
+    let left = drainer.go_on(name, drain.rules).await?;
     Ok(match left.is_empty() {
         true => Outcome::Drained,
         false => Outcome::Waiting { message: left.message(since), next: Next::After(left.next(now)) },
@@ -111,65 +130,32 @@ struct Drainer<'a> {
 }
 
 impl Drainer<'_> {
-    async fn go_on(&self, node: &str) -> Result<Left> {
-        let mut pods = self.pods(node).await?;
-        pods.sort_by_key(name_of);
+    async fn go_on(&self, node: &str, rules: &DrainRules) -> Result<Left> {
+        let pods = NodePods { client: &self.client, node, rules, now: self.now };
+        let pods = pods.read(self.is_unreachable, Some(self.refusals)).await?;
+        let behaviors: Vec<Behavior> = pods.iter().map(|(_, behavior)| *behavior).collect();
         let mut left = Left::default();
-        let mut daemon_sets = HashMap::new();
         let began = Instant::now();
-        for pod in &pods {
-            let has_daemon_set = self.has_daemon_set(pod, &mut daemon_sets).await?;
-            let refusal = self.refusals.of(&key_of(pod));
-            let circumstances = Circumstances {
-                is_unreachable: self.is_unreachable,
-                has_daemon_set,
-                refused_until: refusal.as_ref().map(|refusal| refusal.until),
-                now: self.now,
-            };
-            match behavior(pod, circumstances) {
-                Behavior::Skip => {}
-                Behavior::WaitCompleted => left.completing.push(name_of(pod)),
-                Behavior::Leaving => left.leaving.push(name_of(pod)),
-                Behavior::Refused => {
-                    if let Some(Refusal { why, until, .. }) = refusal {
+        for ((pod, _), turn) in pods.iter().zip(turns(&behaviors)) {
+            match turn {
+                Turn::Skip => {}
+                Turn::Completes => left.completing.push(name_of(pod)),
+                Turn::CompletesLater => left.completing_later.push(name_of(pod)),
+                Turn::Leaving => left.leaving.push(name_of(pod)),
+                Turn::EvictLater => left.later.push(name_of(pod)),
+                Turn::Refused => {
+                    if let Some(Refusal { why, until, .. }) = self.refusals.of(&key_of(pod)) {
                         left.refused(name_of(pod), why, until);
                     }
                 }
-                Behavior::Drain if began.elapsed() > EVICTIONS_AT_ONCE => {
+                Turn::Evict if began.elapsed() > EVICTIONS_AT_ONCE => {
                     let why = "eviction timeout of 10s reached, eviction will be retried".to_owned();
                     left.failed.entry(why).or_default().push(name_of(pod));
                 }
-                Behavior::Drain => self.evict(pod, &mut left).await,
+                Turn::Evict => self.evict(pod, &mut left).await,
             }
         }
         Ok(left)
-    }
-
-    async fn pods(&self, node: &str) -> Result<Vec<Pod>> {
-        let api: Api<Pod> = Api::all(self.client.clone());
-        let mut params = ListParams::default().fields(&format!("spec.nodeName={node}")).limit(PAGE);
-        let mut pods = Vec::new();
-        loop {
-            let page = api.list(&params).await.doing(|| format!("cannot list pods of Node {node}"))?;
-            pods.extend(page.items);
-            match page.metadata.continue_.filter(|token| !token.is_empty()) {
-                Some(token) => params = params.continue_token(&token),
-                None => return Ok(pods),
-            }
-        }
-    }
-
-    /// Whether the DaemonSet of the pod exists. Pods of a deleted DaemonSet can be evicted.
-    async fn has_daemon_set(&self, pod: &Pod, known: &mut HashMap<(String, String), bool>) -> Result<bool> {
-        let Some(name) = daemon_set(pod) else { return Ok(false) };
-        let key = (pod.namespace().unwrap_or_default(), name.to_owned());
-        if let Some(known) = known.get(&key) {
-            return Ok(*known);
-        }
-        let api: Api<DaemonSet> = Api::namespaced(self.client.clone(), &key.0);
-        let found = api.get_opt(name).await.doing(|| format!("cannot read DaemonSet {}/{name}", key.0))?;
-        known.insert(key, found.is_some());
-        Ok(found.is_some())
     }
 
     async fn evict(&self, pod: &Pod, left: &mut Left) {

@@ -236,13 +236,13 @@ impl<W: Workload> Planner<'_, W> {
                     return Ok(Some(wait::drain()));
                 };
                 let (namespace, cluster) = (scope.namespace, scope.cluster_name());
-                let drain = Drain {
-                    node: facts[index].node_name(),
-                    mark: Some((CORDONED, "")),
-                    since,
-                    now: scope.now,
+                let drained = async {
+                    let rules = drain::rules(scope.caches, machine, scope.cluster).await?;
+                    let (node, mark) = (facts[index].node_name(), Some((CORDONED, "")));
+                    let drain = Drain { node, mark, rules: &rules, since, now: scope.now };
+                    self.workload.drain(namespace, &cluster, drain).await
                 };
-                let left = match self.workload.drain(namespace, &cluster, drain).await {
+                let left = match drained.await {
                     Ok(drain::Outcome::Drained) => None,
                     Ok(drain::Outcome::Waiting { message, .. }) => Some(message),
                     // The other machines continue meanwhile.

@@ -34,13 +34,16 @@ pub use triggers::run;
 /// Reconciles Machines.
 pub struct MachineReconciler {
     core: Core,
-    calls: act::Calls,
+    /// Calls of the update hook.
+    calls: act::Pauses,
+    /// Drains, and looks at volumes.
+    looks: act::Pauses,
 }
 
 impl MachineReconciler {
     /// A reconciler with these clients.
     pub fn new(core: Core) -> Self {
-        Self { core, calls: act::Calls::default() }
+        Self { core, calls: act::Pauses::default(), looks: act::Pauses::default() }
     }
 }
 
@@ -86,7 +89,7 @@ impl Reconciler for MachineReconciler {
 
         let mut deletion = None;
         if provision::deleting(&machine) {
-            let mut advanced = act::delete::advance(core, &mut machine, &observed).await;
+            let mut advanced = act::delete::advance(core, &self.looks, &mut machine, &observed).await;
             steps.add(std::mem::replace(&mut advanced.result, Ok(Next::Changed)));
             if advanced.is_done {
                 finalizers::remove(&mut machine.metadata, FINALIZER);

@@ -5,6 +5,7 @@
 mod cluster;
 #[path = "../common/mod.rs"]
 mod common;
+mod deletion;
 mod machine;
 
 use anyhow::{Result, ensure};

@@ -5,25 +5,35 @@ use capstan_api::core::{Cluster, Machine, MachineDeletionStatus};
 use capstan_controller::drain::{self, Drain};
 use capstan_controller::error::chain;
 use capstan_controller::events::Tone;
-use capstan_controller::{Error, Grounds, Result, destroy};
-use jiff::Timestamp;
+use capstan_controller::{Error, Grounds, Next, Result, destroy};
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use kube::ResourceExt as _;
 use kube::api::Api;
+use kube::{Client, ResourceExt as _};
+use std::time::Duration;
 
 use super::super::decide::delete::{
     Deletion, NodeFate, Progress, Situation, Stage, is_left_unserved, is_node_given_up, node_fate, stage,
 };
 use super::super::decide::node;
 use super::super::observe::{self, Observed};
+use super::Pauses;
 use crate::Core;
 use crate::external;
 use crate::names::machine::reasons as machine_reasons;
 use crate::names::{CHECK_LOGS, events};
 
+/// Pause before the next look at volumes that are attached.
+const UNTIL_VOLUMES_ARE_DETACHED: Duration = Duration::from_secs(20);
+
 /// Carries out all stages that are possible now. Records in the Machine since when each stage has been waiting.
-pub(in crate::machine) async fn advance(core: &Core, machine: &mut Machine, observed: &Observed) -> Deletion {
+pub(in crate::machine) async fn advance(
+    core: &Core,
+    looks: &Pauses,
+    machine: &mut Machine,
+    observed: &Observed,
+) -> Deletion {
     let fate = match fate(core, machine, &observed.cluster).await {
         Ok(fate) => fate,
         Err(problem) => return Deletion::failed(reasons::INTERNAL_ERROR, CHECK_LOGS, problem),
@@ -41,7 +51,7 @@ pub(in crate::machine) async fn advance(core: &Core, machine: &mut Machine, obse
             }
             Stage::Drain => {
                 started(&mut times(machine).node_drain_start_time, now);
-                match drain_node(core, machine).await {
+                match drain_node(core, looks, machine, &observed.cluster).await {
                     Ok(drain::Outcome::Drained) => {
                         progress.drained = true;
                         if let Some(name) = node::name(machine) {
@@ -56,6 +66,30 @@ pub(in crate::machine) async fn advance(core: &Core, machine: &mut Machine, obse
                     Err(problem) => {
                         let message = "Error draining Node, please check controller logs for errors";
                         return Deletion::failed(machine_reasons::DRAINING_NODE, message, problem);
+                    }
+                }
+            }
+            Stage::VolumeDetach => {
+                started(&mut times(machine).wait_for_node_volume_detach_start_time, now);
+                match attached_volumes(core, looks, machine, &observed.cluster).await {
+                    Ok(None) => {
+                        progress.detached = true;
+                        if let Some(name) = node::name(machine) {
+                            let message = format!("the volumes of Node {name} are detached");
+                            core.publish_event(&*machine, Tone::Normal, events::DETACHED, &message).await;
+                        }
+                    }
+                    Ok(Some((message, left))) => {
+                        let waiting = Deletion::waiting(machine_reasons::WAITING_FOR_VOLUME_DETACH, message);
+                        return Deletion { result: Ok(Next::After(left)), ..waiting };
+                    }
+                    Err(problem) => {
+                        let message = "Error waiting for volumes to be detached from Node, please check controller logs for errors";
+                        return Deletion::failed(
+                            machine_reasons::WAITING_FOR_VOLUME_DETACH,
+                            message,
+                            problem,
+                        );
                     }
                 }
             }
@@ -130,31 +164,73 @@ async fn go(
     Deletion::waiting(reason, format!("Waiting for {kind} to be deleted"))
 }
 
-async fn drain_node(core: &Core, machine: &Machine) -> Result<drain::Outcome> {
+/// Continues the drain. Pods take their time, and every look at them is some requests: events of the Machine in between wait for
+/// the next look.
+async fn drain_node(
+    core: &Core,
+    looks: &Pauses,
+    machine: &Machine,
+    cluster: &Cluster,
+) -> Result<drain::Outcome> {
     let Some(node) = node::name(machine) else { return Ok(drain::Outcome::Drained) };
-    let namespace = machine.namespace().unwrap_or_default();
-    let client = core.remotes.client(&namespace, &machine.spec.cluster_name).await?;
-    let client = client.ok_or_else(|| {
-        Error::transient(
-            format!("cannot drain Node {node}"),
-            "there is no connection to the workload cluster",
-        )
-    })?;
+    let (now, key) = (core.now(), look_key(machine, "drain"));
+    if let Some((left, Some(message))) = looks.waits(&key, now) {
+        return Ok(drain::Outcome::Waiting { message, next: Next::After(left.unsigned_abs()) });
+    }
+    let client = workload(core, machine, || format!("cannot drain Node {node}")).await?;
     let deletion = machine.status.as_ref().and_then(|status| status.deletion.as_ref());
     let since = deletion.and_then(|deletion| deletion.node_drain_start_time.as_ref()).map(|time| time.0);
-    let now = core.now();
-    let drain = Drain { node, mark: None, since: since.unwrap_or(now), now };
-    drain::drain(client, drain, core.remotes.refusals()).await
+    let rules = drain::rules(&core.caches, machine, cluster).await?;
+    let drain = Drain { node, mark: None, rules: &rules, since: since.unwrap_or(now), now };
+    let outcome = drain::drain(client, drain, core.remotes.refusals()).await?;
+    if let drain::Outcome::Waiting { message, next: Next::After(pause) } = &outcome {
+        pause_until(looks, &key, *pause, message, now);
+    }
+    Ok(outcome)
+}
+
+/// The message about volumes that are still attached, and when to look again. Nothing if there are none.
+async fn attached_volumes(
+    core: &Core,
+    looks: &Pauses,
+    machine: &Machine,
+    cluster: &Cluster,
+) -> Result<Option<(String, Duration)>> {
+    let Some(node) = node::name(machine) else { return Ok(None) };
+    let (now, key) = (core.now(), look_key(machine, "volumes"));
+    if let Some((left, Some(message))) = looks.waits(&key, now) {
+        return Ok(Some((message, left.unsigned_abs())));
+    }
+    let client = workload(core, machine, || format!("cannot see the volumes of Node {node}")).await?;
+    let deletion = machine.status.as_ref().and_then(|status| status.deletion.as_ref());
+    let since = deletion.and_then(|deletion| deletion.wait_for_node_volume_detach_start_time.as_ref());
+    let since = since.map_or(now, |time| time.0);
+    let rules = drain::rules(&core.caches, machine, cluster).await?;
+    let message = drain::attached_volumes(client, node, &rules, since, now).await?;
+    Ok(message.map(|message| {
+        pause_until(looks, &key, UNTIL_VOLUMES_ARE_DETACHED, &message, now);
+        (message, UNTIL_VOLUMES_ARE_DETACHED)
+    }))
+}
+
+fn look_key(machine: &Machine, step: &str) -> String {
+    format!("{}/{step}", machine.uid().unwrap_or_else(|| machine.name_any()))
+}
+
+fn pause_until(looks: &Pauses, key: &str, pause: Duration, message: &str, now: Timestamp) {
+    let until = SignedDuration::try_from(pause).ok().and_then(|pause| now.checked_add(pause).ok());
+    looks.answered(key, until.unwrap_or(now), Some(message.to_owned()), now);
+}
+
+async fn workload(core: &Core, machine: &Machine, doing: impl Fn() -> String) -> Result<Client> {
+    let namespace = machine.namespace().unwrap_or_default();
+    let client = core.remotes.client(&namespace, &machine.spec.cluster_name).await?;
+    client.ok_or_else(|| Error::transient(doing(), "there is no connection to the workload cluster"))
 }
 
 async fn delete_node(core: &Core, machine: &Machine) -> Result<()> {
     let Some(name) = node::name(machine) else { return Ok(()) };
-    let namespace = machine.namespace().unwrap_or_default();
-    let cluster = &machine.spec.cluster_name;
-    let doing = || format!("cannot delete Node {name}");
-    let client = core.remotes.client(&namespace, cluster).await?;
-    let client =
-        client.ok_or_else(|| Error::transient(doing(), "there is no connection to the workload cluster"))?;
+    let client = workload(core, machine, || format!("cannot delete Node {name}")).await?;
     destroy::delete_by_name(&Api::<Node>::all(client), name, &Grounds::asked("its Machine is deleted")).await
 }
 

@@ -1,8 +1,8 @@
 //! Sets owners of the providers' objects, writes the Node, and carries out updates and deletions.
 
-mod calls;
 pub(super) mod delete;
 pub(super) mod node;
+mod pauses;
 mod update;
 
 use capstan_api::core::Machine;
@@ -14,7 +14,7 @@ use super::decide::ownership;
 use super::observe::Observed;
 use crate::external::{self, Reading};
 
-pub(super) use calls::Calls;
+pub(super) use pauses::Pauses;
 
 impl MachineReconciler {
     /// Providers ignore an object that has no Machine as owner.

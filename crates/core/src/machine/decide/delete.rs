@@ -1,14 +1,18 @@
-//! The order in which a Machine is deleted: hooks, drain, hooks, infrastructure, bootstrap config, Node, the Machine.
+//! The order in which a Machine is deleted: hooks, drain, volumes, hooks, infrastructure, bootstrap config, Node, the Machine.
 //! Pure.
 
-use capstan_api::core::{Cluster, Machine};
+use capstan_api::core::{Cluster, Machine, MachineDeletionStatus};
 use capstan_api::meta::annotations;
 use capstan_controller::{Error, Next, Result};
 use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt as _;
 
 use super::super::observe::ControlPlane;
 use crate::external::{Reading, flag, is_deleting};
+
+/// The default of `spec.deletion.nodeDeletionTimeoutSeconds`, which upstream's webhook writes.
+const NODE_DELETION_SECONDS: i32 = 10;
 
 /// How far a deletion is, and the message about it.
 #[derive(Debug)]
@@ -40,6 +44,8 @@ pub(in crate::machine) enum Stage {
     PreDrainHooks(Vec<String>),
     /// The Node must be drained.
     Drain,
+    /// Volumes must be detached from the Node.
+    VolumeDetach,
     /// Other controllers must remove these annotations before the infrastructure is deleted.
     PreTerminateHooks(Vec<String>),
     /// The infrastructure machine must be deleted; `ask` if its deletion is not requested yet.
@@ -58,6 +64,7 @@ pub(in crate::machine) enum Stage {
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::machine) struct Progress {
     pub(in crate::machine) drained: bool,
+    pub(in crate::machine) detached: bool,
     pub(in crate::machine) node_gone: bool,
 }
 
@@ -91,6 +98,9 @@ pub(in crate::machine) fn stage(situation: &Situation<'_>) -> Stage {
         if !progress.drained && is_drained_first(situation) {
             return Stage::Drain;
         }
+        if !progress.detached && is_detach_waited_for(situation) {
+            return Stage::VolumeDetach;
+        }
     }
     let hooks = hooks(machine, annotations::PRE_TERMINATE_HOOK_PREFIX);
     if !hooks.is_empty() {
@@ -117,34 +127,56 @@ fn hooks(machine: &Machine, prefix: &str) -> Vec<String> {
     machine.annotations().keys().filter(|key| key.starts_with(prefix)).cloned().collect()
 }
 
-/// No drain if the user has excluded it, if the infrastructure is already being deleted, or if its timeout is over.
+/// No drain if the user has excluded it, if its timeout is over, or if the Node is left alone from now on.
 fn is_drained_first(situation: &Situation<'_>) -> bool {
-    let machine = situation.machine;
-    let deletion = machine.status.as_ref().and_then(|status| status.deletion.as_ref());
-    let is_terminating =
-        deletion.is_some_and(|deletion| deletion.wait_for_pre_terminate_hook_start_time.is_some());
+    let spec = situation.machine.spec.deletion.as_ref();
+    let timeout = spec.and_then(|deletion| deletion.node_drain_timeout_seconds);
+    let since = deletion(situation.machine).and_then(|deletion| deletion.node_drain_start_time.as_ref());
+    !situation.machine.annotations().contains_key(annotations::EXCLUDE_NODE_DRAINING)
+        && is_node_prepared(situation)
+        && !is_over(since, timeout, situation.now)
+}
+
+/// The same for volumes.
+fn is_detach_waited_for(situation: &Situation<'_>) -> bool {
+    let spec = situation.machine.spec.deletion.as_ref();
+    let timeout = spec.and_then(|deletion| deletion.node_volume_detach_timeout_seconds);
+    let since = deletion(situation.machine)
+        .and_then(|deletion| deletion.wait_for_node_volume_detach_start_time.as_ref());
+    !situation.machine.annotations().contains_key(annotations::EXCLUDE_WAIT_FOR_VOLUME_DETACH)
+        && is_node_prepared(situation)
+        && !is_over(since, timeout, situation.now)
+}
+
+/// Whether the Node is still prepared for the deletion of its machine: that has not begun, and neither has the wait for hooks that
+/// come after.
+fn is_node_prepared(situation: &Situation<'_>) -> bool {
+    let is_terminating = deletion(situation.machine)
+        .is_some_and(|deletion| deletion.wait_for_pre_terminate_hook_start_time.is_some());
     let has_machine = situation.infrastructure.found().is_some_and(|object| !is_deleting(object));
-    let started = deletion.and_then(|deletion| deletion.node_drain_start_time.as_ref());
-    let timeout = machine.spec.deletion.as_ref().and_then(|deletion| deletion.node_drain_timeout_seconds);
-    let is_over = match (started, timeout) {
-        (Some(started), Some(timeout)) if timeout > 0 => {
-            situation.now.duration_since(started.0) >= SignedDuration::from_secs(timeout.into())
+    !is_terminating && has_machine
+}
+
+fn deletion(machine: &Machine) -> Option<&MachineDeletionStatus> {
+    machine.status.as_ref()?.deletion.as_ref()
+}
+
+/// Whether a timeout is over. Zero is none.
+fn is_over(since: Option<&Time>, timeout: Option<i32>, now: Timestamp) -> bool {
+    match (since, timeout) {
+        (Some(since), Some(timeout)) if timeout > 0 => {
+            now.duration_since(since.0) >= SignedDuration::from_secs(timeout.into())
         }
         _ => false,
-    };
-    let is_forbidden = machine.annotations().contains_key(annotations::EXCLUDE_NODE_DRAINING);
-    !is_forbidden && !is_terminating && has_machine && !is_over
+    }
 }
 
 /// Whether the timeout for the deletion of the Node is over.
 pub(in crate::machine) fn is_node_given_up(machine: &Machine, now: Timestamp) -> bool {
-    let timeout = machine.spec.deletion.as_ref().and_then(|deletion| deletion.node_deletion_timeout_seconds);
-    match (timeout, &machine.metadata.deletion_timestamp) {
-        (Some(seconds), Some(since)) if seconds > 0 => {
-            now.duration_since(since.0) >= SignedDuration::from_secs(seconds.into())
-        }
-        _ => false,
-    }
+    let spec = machine.spec.deletion.as_ref();
+    let timeout = spec.and_then(|deletion| deletion.node_deletion_timeout_seconds);
+    let since = machine.metadata.deletion_timestamp.as_ref();
+    is_over(since, timeout.or(Some(NODE_DELETION_SECONDS)), now)
 }
 
 /// The Node is left if the whole cluster or the control plane is deleted, and if there is no control plane that could

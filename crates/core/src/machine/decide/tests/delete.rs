@@ -76,6 +76,8 @@ fn one_stage_comes_after_the_other() {
     case.machine = machine(&json!({terminate: ""}), &Value::Null, &json!({}));
     assert_eq!(case.stage(), Stage::Drain);
     case.progress.drained = true;
+    assert_eq!(case.stage(), Stage::VolumeDetach);
+    case.progress.detached = true;
     assert_eq!(case.stage(), Stage::PreTerminateHooks(vec![terminate.to_owned()]));
     case.machine = Case::new().machine;
     assert_eq!(case.stage(), Stage::Infrastructure { ask: true });
@@ -105,7 +107,6 @@ fn a_node_that_is_left_is_neither_drained_nor_deleted() {
 #[test]
 fn nothing_is_deleted_on_a_guess() {
     let mut case = Case::new();
-    case.progress.drained = true;
     case.infrastructure = Reading::Unreadable;
     assert_eq!(case.stage(), Stage::Unreadable);
     case.infrastructure = Reading::Missing;
@@ -138,15 +139,48 @@ fn a_drain_is_left_out_or_ends() {
 }
 
 #[test]
+fn volumes_are_waited_for_unless_that_is_left_out_or_over() {
+    let since = |seconds| json!((NOW - SignedDuration::from_secs(seconds)).to_string());
+    let started = |seconds| json!({"deletion": {"waitForNodeVolumeDetachStartTime": since(seconds)}});
+    let timeout = json!({"nodeVolumeDetachTimeoutSeconds": 60});
+    let excluded = json!({"machine.cluster.x-k8s.io/exclude-wait-for-node-volume-detach": ""});
+    let terminating = json!({"deletion": {"waitForPreTerminateHookStartTime": since(1)}});
+    for (annotations, spec, status, waits) in [
+        (json!({}), Value::Null, json!({}), true),
+        (excluded, Value::Null, json!({}), false),
+        (json!({"machine.cluster.x-k8s.io/exclude-node-draining": ""}), Value::Null, json!({}), true),
+        (json!({}), timeout.clone(), json!({}), true),
+        (json!({}), timeout.clone(), started(59), true),
+        (json!({}), timeout, started(60), false),
+        (json!({}), json!({"nodeVolumeDetachTimeoutSeconds": 0}), started(600), true),
+        (json!({}), Value::Null, terminating, false),
+    ] {
+        let mut case = Case::new();
+        case.machine = machine(&annotations, &spec, &status);
+        case.progress.drained = true;
+        assert_eq!(case.stage() == Stage::VolumeDetach, waits, "{annotations} {spec} {status}");
+    }
+    for infrastructure in [dying(), Reading::Missing, Reading::Unreadable] {
+        let progress = Progress { drained: true, ..Progress::default() };
+        let case = Case { infrastructure, progress, ..Case::new() };
+        assert_ne!(case.stage(), Stage::VolumeDetach, "there is no machine to detach from");
+    }
+    let case = Case { node: NodeFate::Left, ..Case::new() };
+    assert_eq!(case.stage(), Stage::Infrastructure { ask: true });
+}
+
+#[test]
 fn a_node_is_given_up_after_its_time() {
     let mut waiting = machine(&json!({}), &json!({"nodeDeletionTimeoutSeconds": 10}), &json!({}));
     let since = waiting.metadata.deletion_timestamp.clone().expect("deleting").0;
     assert!(!is_node_given_up(&waiting, since + SignedDuration::from_secs(9)));
     assert!(is_node_given_up(&waiting, since + SignedDuration::from_secs(10)));
-    for forever in [json!({"nodeDeletionTimeoutSeconds": 0}), Value::Null] {
-        waiting.spec.deletion = serde_json::from_value(forever).expect("a deletion");
-        assert!(!is_node_given_up(&waiting, NOW));
-    }
+    waiting.spec.deletion = None;
+    assert!(!is_node_given_up(&waiting, since + SignedDuration::from_secs(9)));
+    assert!(is_node_given_up(&waiting, since + SignedDuration::from_secs(10)), "as by default");
+    waiting.spec.deletion =
+        serde_json::from_value(json!({"nodeDeletionTimeoutSeconds": 0})).expect("a deletion");
+    assert!(!is_node_given_up(&waiting, NOW), "zero is for ever");
 }
 
 #[test]
