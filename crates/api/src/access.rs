@@ -34,6 +34,7 @@ const CORE: &str = "cluster.x-k8s.io";
 const INFRASTRUCTURE: &str = "infrastructure.cluster.x-k8s.io";
 const BOOTSTRAP: &str = "bootstrap.cluster.x-k8s.io";
 const CONTROL_PLANE: &str = "controlplane.cluster.x-k8s.io";
+const ADDONS: &str = "addons.cluster.x-k8s.io";
 const RUNTIME: &str = "runtime.cluster.x-k8s.io";
 const AGENT: &str = "agent.capstan.dev";
 const RBAC: &str = "rbac.authorization.k8s.io";
@@ -140,7 +141,9 @@ fn core() -> GroupAccess {
         &["clusters", "machines", "machinesets", "machinedeployments", "machinehealthchecks"],
         &["create", "delete"],
     );
+    everywhere.extend(looked_after(ADDONS, &["clusterresourcesets"], &[]));
     everywhere.extend([
+        rule(ADDONS, &["clusterresourcesetbindings"], &[&READ, &["create", "patch", "delete"]]),
         rule(CORE, &["machinedrainrules"], &[&READ]),
         // Somebody else's to look after, but they go with their Cluster.
         rule(CORE, &["machinepools"], &[&READ, &["delete"]]),
@@ -162,8 +165,11 @@ fn core() -> GroupAccess {
         controllers: "core",
         everywhere,
         own_namespace: leader("core"),
-        // Reads kubeconfigs; makes one where there is no control plane provider.
-        cluster_namespaces: vec![rule("", &["secrets"], &[&READ, &["create"]])],
+        cluster_namespaces: vec![
+            // Reads kubeconfigs; makes one where there is no control plane provider. Those of ClusterResourceSets get them as owners.
+            rule("", &["secrets"], &[&READ, &["create", "patch"]]),
+            rule("", &["configmaps"], &[&READ, &["patch"]]),
+        ],
     }
 }
 

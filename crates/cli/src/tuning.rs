@@ -79,6 +79,10 @@ pub(crate) struct TuningArgs {
     #[arg(long, value_name = "NUMBER", value_parser = concurrency, help_heading = CONCURRENCY)]
     machinehealthcheck_concurrency: Option<usize>,
 
+    /// ClusterResourceSets
+    #[arg(long, value_name = "NUMBER", value_parser = concurrency, help_heading = CONCURRENCY)]
+    clusterresourceset_concurrency: Option<usize>,
+
     /// ExtensionConfigs
     #[arg(long, value_name = "NUMBER", value_parser = concurrency, help_heading = CONCURRENCY)]
     extensionconfig_concurrency: Option<usize>,
@@ -137,6 +141,7 @@ impl TuningArgs {
             ("machineset", self.machineset_concurrency),
             ("machinedeployment", self.machinedeployment_concurrency),
             ("machinehealthcheck", self.machinehealthcheck_concurrency),
+            ("clusterresourceset", self.clusterresourceset_concurrency),
             ("extensionconfig", self.extensionconfig_concurrency),
             ("capstanconfig", self.capstanconfig_concurrency),
             ("capstancontrolplane", self.capstancontrolplane_concurrency),

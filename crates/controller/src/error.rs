@@ -95,8 +95,9 @@ impl<T> Doing<T> for std::result::Result<T, kube::Error> {
 }
 
 /// What the rights of controllers in a namespace with clusters are about; see [`capstan_api::access`].
-const GIVEN_BY_NAMESPACE: [&str; 8] = [
+const GIVEN_BY_NAMESPACE: [&str; 9] = [
     "secrets",
+    "configmaps",
     "serviceaccounts",
     "serviceaccounts/token",
     "roles",

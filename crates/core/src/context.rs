@@ -135,6 +135,11 @@ where
 {
     vec![
         Box::pin(crate::cluster::run(core.written_as("capstan-cluster"), stop.clone())),
+        Box::pin(crate::clusterresourceset::run(core.written_as("capstan-clusterresourceset"), stop.clone())),
+        Box::pin(crate::clusterresourcesetbinding::run(
+            core.written_as("capstan-clusterresourcesetbinding"),
+            stop.clone(),
+        )),
         Box::pin(crate::extensionconfig::run(core.written_as("capstan-extensionconfig"), stop.clone())),
         Box::pin(crate::machine::run(core.written_as("capstan-machine"), stop.clone())),
         Box::pin(crate::machineset::run(core.written_as("capstan-machineset"), stop.clone())),

@@ -13,6 +13,8 @@
 //! [`capstan_api::meta::ContractVersionedObjectReference`] and untyped objects.
 
 pub mod cluster;
+pub mod clusterresourceset;
+pub mod clusterresourcesetbinding;
 mod context;
 pub mod extensionconfig;
 mod external;

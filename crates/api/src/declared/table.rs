@@ -156,6 +156,25 @@ static CONTROLLERS: &[Controller] = &[
         ],
     },
     Controller {
+        name: "clusterresourceset",
+        group: CORE,
+        managers: &["capstan-clusterresourceset"],
+        reads: &["Cluster", "ConfigMap", "Secret", "workload cluster"],
+        writes: &[
+            Output::all("ClusterResourceSet", &["status"]),
+            Output::all("ClusterResourceSetBinding", &["metadata", "spec"]),
+            Output::all("any object of the workload cluster", &["metadata", "spec"])
+                .of("in a ConfigMap or Secret of a ClusterResourceSet"),
+        ],
+    },
+    Controller {
+        name: "clusterresourcesetbinding",
+        group: CORE,
+        managers: &["capstan-clusterresourcesetbinding"],
+        reads: &["Cluster"],
+        writes: &[],
+    },
+    Controller {
         name: "extensionconfig",
         group: CORE,
         managers: &["capstan-extensionconfig"],

@@ -112,7 +112,7 @@ async fn run(stage: &Stage, machines: &Api<DynamicObject>) -> Result<()> {
 }
 
 fn rule(name: &str, spec: Value) -> Value {
-    json!({"apiVersion": CORE, "kind": "MachineDrainRule", "metadata": {"name": name, "namespace": "default"}, "spec": spec})
+    json!({"apiVersion": CORE, "kind": "MachineDrainRule", "metadata": {"name": name}, "spec": spec})
 }
 
 fn pod(app: &str) -> Result<Pod> {

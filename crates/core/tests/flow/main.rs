@@ -7,6 +7,7 @@ mod cluster;
 mod common;
 mod deletion;
 mod machine;
+mod resources;
 
 use anyhow::{Result, ensure};
 use common::provider::{GROUP_VERSION, reference};
