@@ -64,6 +64,10 @@ pub mod annotations {
     pub const REMEDIATE_MACHINE: &str = "cluster.x-k8s.io/remediate-machine";
     /// The object is managed externally. Its provider does not reconcile it.
     pub const MANAGED_BY: &str = "cluster.x-k8s.io/managed-by";
+    /// The least number of Machines that an autoscaler may set.
+    pub const AUTOSCALER_MIN_SIZE: &str = "cluster.x-k8s.io/cluster-api-autoscaler-node-group-min-size";
+    /// The greatest number of Machines that an autoscaler may set.
+    pub const AUTOSCALER_MAX_SIZE: &str = "cluster.x-k8s.io/cluster-api-autoscaler-node-group-max-size";
     /// Another program, such as an autoscaler, sets the replicas.
     pub const REPLICAS_MANAGED_BY: &str = "cluster.x-k8s.io/replicas-managed-by";
     /// The Node of this Machine is not drained.

@@ -24,6 +24,7 @@ pub mod machinehealthcheck;
 pub mod machineset;
 pub mod names;
 mod node_sync;
+mod replicas;
 pub mod runtime;
 mod slow_deletion;
 mod step;

@@ -141,6 +141,10 @@ impl MachineDeploymentReconciler {
             }
             Err(problem) => return steps.check(Err(problem)),
         };
+        let sets = seen.sets.as_deref().unwrap_or_default();
+        if let Err(problem) = decide::defaults::fill_replicas(deployment, sets) {
+            return steps.check(Err(problem));
+        }
         match observe::machines(&self.core, deployment).await {
             Ok(machines) => seen.machines = machines,
             Err(problem) => return steps.check(Err(problem)),

@@ -138,6 +138,9 @@ impl MachineSetReconciler {
             return self.delete_all(set, machines, seen, steps).await;
         }
         let machines = seen.machines.insert(machines);
+        if let Err(problem) = decide::defaults::fill_replicas(set, machines.len()) {
+            return steps.check(Err(problem));
+        }
         // A deleted template matters only if Machines are still to be created.
         let is_current = owner.as_ref().is_none_or(|owner| remediation::is_current(set, owner));
         if is_current && let Some(missing) = status::missing_templates(&templates.missing) {

@@ -98,6 +98,7 @@ pub async fn read(
     let listed = core.api::<MachineSet>(&namespace).list(&ListParams::default()).await;
     let mut sets = listed.doing(|| "cannot list MachineSets".to_owned())?.items;
     sets.retain(|set| belongs(set, &deployment, &wanted));
+    defaults::fill_replicas(&mut deployment, &sets)?;
     let api: Api<Machine> = core.api(&namespace);
     let listed = api.list(&ListParams::default().labels_from(&wanted)).await;
     let machines = listed.doing(|| "cannot list Machines".to_owned())?.items;

@@ -39,6 +39,7 @@ fn world(spec: &Value) -> World {
     };
     let mut deployment = deployment(&json!({ "spec": spec }));
     defaults::fill(&mut deployment);
+    defaults::fill_replicas(&mut deployment, &[]).expect("a number");
     World {
         deployment,
         machines: ["a", "b", "c"].map(well).to_vec(),

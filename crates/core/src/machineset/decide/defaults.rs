@@ -3,11 +3,29 @@
 use capstan_api::core::MachineSet;
 use capstan_api::meta::labels;
 use capstan_controller::names::label_value;
+use capstan_controller::{Error, Result};
 use kube::ResourceExt as _;
 
-/// Fills in what is unset.
+use crate::replicas;
+
+/// Fills in the number of Machines; so many belong to the MachineSet.
+///
+/// # Errors
+/// If an annotation of the autoscaler is no number.
+pub(crate) fn fill_replicas(set: &mut MachineSet, machines: usize) -> Result<()> {
+    if set.spec.replicas.is_none() {
+        let before = i32::try_from(machines).ok().filter(|machines| *machines > 0);
+        let number = replicas::unsaid(set.annotations(), before).map_err(|error| {
+            let (namespace, name) = (set.namespace().unwrap_or_default(), set.name_any());
+            Error::user(format!("MachineSet {namespace}/{name}"), error.to_string())
+        })?;
+        set.spec.replicas = Some(number);
+    }
+    Ok(())
+}
+
+/// Fills in what else is unset.
 pub(crate) fn fill(set: &mut MachineSet) {
-    set.spec.replicas.get_or_insert(1);
     let cluster = set.spec.cluster_name.clone();
     let name = label_value(&set.name_any());
     set.metadata.labels.get_or_insert_default().insert(labels::CLUSTER_NAME.to_owned(), cluster.clone());
@@ -36,7 +54,13 @@ mod tests {
         let mut set =
             machine_set("ms", 1, &json!({"spec": {"replicas": null, "selector": {"matchLabels": null}}}));
         fill(&mut set);
-        assert_eq!(set.spec.replicas, Some(1));
+        for machines in [0, 4] {
+            let mut counted = set.clone();
+            fill_replicas(&mut counted, machines).expect("a number");
+            assert_eq!(counted.spec.replicas, Some(if machines == 0 { 1 } else { 4 }));
+            fill_replicas(&mut counted, 7).expect("a number");
+            assert_ne!(counted.spec.replicas, Some(7), "it is said already");
+        }
         let selected = set.spec.selector.match_labels.clone().expect("a test value");
         assert_eq!(selected[labels::SET_NAME], "ms");
         assert_eq!(selected[labels::CLUSTER_NAME], "c");
