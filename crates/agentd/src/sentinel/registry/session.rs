@@ -151,7 +151,7 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    /// A token for user and password, or for nobody.
+    /// A token for user and password, or without a credential.
     async fn token(
         &self,
         realm: &HttpsUrl,
