@@ -23,7 +23,7 @@ pub enum Program {
     CapiKubeadmControlPlane,
     /// Cluster API's development infrastructure manager, used for its clusters in memory.
     CapiDev,
-    /// The agent that Rancher puts on machines: only ours is measured beside it, no test needs it.
+    /// The agent that Rancher puts on machines: one suite of `make test-all`, and a benchmark, run ours beside it.
     SystemAgent,
     /// Kubernetes' own end-to-end tests: one suite of `make test-all` needs them.
     E2eTests,

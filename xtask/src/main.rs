@@ -65,6 +65,10 @@ fn run(words: &[&str]) -> Result<ExitCode> {
             let programs = [capstan_tools::Program::E2eTests];
             done(capstan_tools::build(&programs, &capstan_tools::to_stderr))
         }
+        ["tools", "system-agent"] => {
+            let programs = [capstan_tools::Program::SystemAgent];
+            done(capstan_tools::build(&programs, &capstan_tools::to_stderr))
+        }
         ["tools", "machines"] => done(capstan_tools::build_machines(&capstan_tools::to_stderr)),
         ["agent"] => done(agent::build(log).map(drop)),
         ["release", version] => done(release::run(version)),

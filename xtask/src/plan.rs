@@ -170,6 +170,7 @@ fn real_suites() -> Vec<Suite> {
         real("clients", "kubectl and Python's client, on the embedded plane and a real one"),
         real("access", "authentication, RBAC and enrolment, on the embedded plane and a real one"),
         real("agent", "the agent's binary against the embedded plane and a real API server"),
+        real("sentinel", "the contract of rancher/system-agent: our agent on the embedded plane"),
         real("install", "capstan init and delete, interchangeable with clusterctl"),
         real("quick_start", "the quick start on simulated hosts, as printed"),
         real("crds", "our CRDs on a real API server"),
@@ -200,6 +201,7 @@ fn nightly() -> Vec<Suite> {
         fuzz_long(),
         differential_long(),
         conformance(),
+        sentinel_long(),
         real("absence", "an agent and its plane after 200 days apart, with a clock that is moved"),
         of_crate("nspawn", "capstan-nspawn", "machines of systemd-nspawn").needs(&["machines"]).alone(),
         on_machines("real_k3s", "k3s as the tests build it, installed by hand"),
@@ -311,6 +313,18 @@ fn conformance() -> Suite {
     };
     let about = "Kubernetes' own conformance specs of the API, on the embedded plane and a real one";
     Suite::new("conformance", about, run).needs(&["tools", "compile"]).alone()
+}
+
+fn sentinel_long() -> Suite {
+    let run = |log: &Log| {
+        own_chore(&["tools", "system-agent"], log)?;
+        let theirs = capstan_tools::locate(capstan_tools::Program::SystemAgent)?;
+        let theirs = theirs.to_str().context("the path of system-agent is not text")?;
+        let test = ["test", "--locked", "--workspace", "--test", "sentinel"];
+        cargo::test_with(&test, &[("CAPSTAN_SYSTEM_AGENT", theirs)], log)
+    };
+    let about = "the same contract: our agent and rancher/system-agent, on the embedded plane and a real one";
+    Suite::new("sentinel_long", about, run).needs(&["tools", "compile"])
 }
 
 fn differential_long() -> Suite {

@@ -191,20 +191,25 @@ impl Connection {
     }
 }
 
-/// For probes of plans of rancher/system-agent.
+/// For plans of rancher/system-agent.
 impl Trust {
     /// Trusts the CAs of the operating system, and these. Those of the operating system are read once: there are many,
     /// and a probe asks every few seconds.
-    pub(crate) fn system_and(
-        ca: Option<&[u8]>,
-        client: Option<(Vec<u8>, Vec<u8>)>,
-    ) -> Result<Arc<ClientConfig>, TrustError> {
+    ///
+    /// # Errors
+    /// If there is no CA, or the certificate does not belong to the key.
+    pub fn system_and(ca: Option<&[u8]>, client: Option<(Vec<u8>, Vec<u8>)>) -> Result<Self, TrustError> {
         static SYSTEM: OnceLock<RootCertStore> = OnceLock::new();
         let mut roots = SYSTEM.get_or_init(of_system).clone();
         if let Some(ca) = ca {
             roots.extend(authorities(ca)?.roots);
         }
         let client = client.map(|(certificate, key)| identity(&certificate, &key)).transpose()?;
-        Ok(Self::new(roots, client)?.0)
+        Self::new(roots, client)
+    }
+
+    /// The configuration, for a connection that is not a [`Connection`].
+    pub(crate) fn config(self) -> Arc<ClientConfig> {
+        self.0
     }
 }

@@ -20,6 +20,7 @@
 //! | [`report`] | the content of a report, bounded and without secrets |
 //! | [`upgrade`] | how the agent replaces its own program, and reverts that |
 //! | [`https`] | requests over TLS that trust only certain CAs |
+//! | [`image`] | names and descriptions of container images: pure |
 //!
 //! This crate does not depend on Kubernetes, or on how plans and reports are transported: it takes a
 //! [`VerifiedPlan`](capstan_plan::VerifiedPlan) and returns a [`Report`](capstan_plan::Report).
@@ -30,6 +31,7 @@ pub mod drift;
 pub mod engine;
 pub mod follow;
 pub mod https;
+pub mod image;
 pub mod journal;
 pub mod ledger;
 pub mod machine;

@@ -2,6 +2,7 @@
 
 use crate::support::{owner, path};
 use capstan_agent::Machine as _;
+use capstan_agent::image::ImageReference;
 use capstan_agent::machine::MachineError;
 use capstan_agent::real::Linux;
 use capstan_plan::Digest;
@@ -72,9 +73,23 @@ impl Yard {
         fs::write(self.0.path().join("images").join(name), content).unwrap();
     }
 
-    async fn unpack(&self, reference: &str) -> Result<(), MachineError> {
+    /// Whether an archive contains the image.
+    async fn find(&self, reference: &str) -> Result<bool, MachineError> {
         let linux = Linux::rooted(self.0.path()).unwrap();
-        linux.unpack_image(reference, &path("/images"), &path("/work/into"), owner()).await
+        let image = ImageReference::parse(reference).unwrap();
+        linux.unpack_image(&image, &path("/images"), &path("/work/into"), owner()).await
+    }
+
+    async fn unpack(&self, reference: &str) -> Result<(), MachineError> {
+        self.find(reference).await.map(|is_found| assert!(is_found, "no archive contains {reference}"))
+    }
+
+    /// Unpacks layers that are files, named by these digests.
+    async fn unpack_layers(&self, layers: &[(Digest, &[u8])]) -> Result<(), MachineError> {
+        let digests: Vec<Digest> = layers.iter().map(|(digest, _)| *digest).collect();
+        layers.iter().for_each(|(digest, content)| self.put(&digest.to_string(), content));
+        let linux = Linux::rooted(self.0.path()).unwrap();
+        linux.unpack_layers(&digests, &path("/images"), &path("/work/into"), owner()).await
     }
 
     fn files(&self) -> Vec<(String, String)> {
@@ -178,20 +193,23 @@ async fn an_image_of_a_layout_is_found_by_its_name_or_digest_and_verified() {
 #[tokio::test]
 async fn hostile_and_missing_images_are_refused() {
     let yard = Yard::new();
-    for (reference, message) in
-        [("example/x:v1", "no archive there contains it"), ("a b", "not the name of an image")]
-    {
-        let error = yard.unpack(reference).await.unwrap_err();
-        assert!(error.to_string().contains(message) && !error.is_transient(), "{error}");
-    }
+    assert!(!yard.find("example/x:v1").await.unwrap());
     let manifest = |layers: Value| json!([{"RepoTags": ["x:v1"], "Layers": layers}]).to_string();
     let mut link = tar::Builder::new(Vec::new());
     let mut header = tar::Header::new_ustar();
     header.set_entry_type(tar::EntryType::Symlink);
     header.set_size(0);
     link.append_link(&mut header, "out", "../../../etc").unwrap();
+    let mut long_name = tar::Builder::new(Vec::new());
+    let mut header = tar::Header::new_gnu();
+    header.set_entry_type(tar::EntryType::GNULongName);
+    header.set_size(2 * 1024 * 1024);
+    long_name.append_data(&mut header, "name", &vec![b'x'; 2 * 1024 * 1024][..]).unwrap();
+    let deep = "d/".repeat(300);
     for layer in [
         link.into_inner().unwrap(),
+        long_name.into_inner().unwrap(),
+        tar(&[(&deep, b"")]),
         tar(&[(".wh...", b"")]),
         tar(&[(".wh..", b"")]),
         b"no tar at all".repeat(100),
@@ -203,4 +221,25 @@ async fn hostile_and_missing_images_are_refused() {
     }
     yard.put("x.tar", &tar(&[("manifest.json", manifest(json!(["missing"])).as_bytes())]));
     assert!(yard.unpack("x:v1").await.unwrap_err().to_string().contains("missing is missing"));
+}
+
+#[tokio::test]
+async fn layers_that_are_files_are_verified_and_unpacked() {
+    let (lower, upper) = (
+        gz(&lower()),
+        ruzstd::encoding::compress_to_vec(&upper()[..], ruzstd::encoding::CompressionLevel::Fastest),
+    );
+    let layers = [(Digest::of(&lower), lower.as_slice()), (Digest::of(&upper), upper.as_slice())];
+    let yard = Yard::new();
+    yard.unpack_layers(&layers).await.unwrap();
+    assert_eq!(yard.files(), expected());
+
+    let yard = Yard::new();
+    let error = yard.unpack_layers(&[(Digest::of(b"other"), lower.as_slice())]).await.unwrap_err();
+    assert!(error.to_string().contains("has another digest"), "{error}");
+    assert_eq!(yard.files(), []);
+    let linux = Linux::rooted(yard.0.path()).unwrap();
+    let missing =
+        linux.unpack_layers(&[Digest::of(b"x")], &path("/images"), &path("/work/into"), owner()).await;
+    assert!(missing.unwrap_err().to_string().contains("is missing"));
 }

@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 #[error("{0}")]
 pub struct ConfigError(String);
 
-fn wrong<T>(text: impl Into<String>) -> Result<T, ConfigError> {
+pub(crate) fn wrong<T>(text: impl Into<String>) -> Result<T, ConfigError> {
     Err(ConfigError(text.into()))
 }
 
@@ -37,9 +37,9 @@ pub struct Config {
     pub images_directory: String,
     /// Folder with files that keep an installer and a running plan apart; empty for none.
     pub interlock_directory: String,
-    /// For pulls from registries, which are not supported.
+    /// File that says how registries of images are asked.
     pub agent_registries_file: String,
-    /// The same.
+    /// For plugins that give credentials for registries, which are not supported.
     pub image_credential_provider_config: String,
     /// The same.
     pub image_credential_provider_bin_directory: String,
@@ -96,6 +96,7 @@ impl Config {
             ("appliedPlanDirectory", &self.applied_plan_directory),
             ("interlockDirectory", &self.interlock_directory),
             ("imagesDirectory", &self.images_directory),
+            ("agentRegistriesFile", &self.agent_registries_file),
         ] {
             if !path.is_empty() && crate::work::path(path).is_none() {
                 return wrong(format!("{field} must be an absolute path, and not /"));

@@ -15,6 +15,7 @@
 //! | [`probe`] | counters of probes: pure |
 //! | [`local`] | plans in a folder, and their position files: pure |
 //! | [`output`] | recorded output: compressed, and bounded |
+//! | [`registries`] | which servers have an image, how they are asked, and what they answer: pure |
 //! | [`progress`] | how far a run of a plan has come, for the process after this one |
 //! | [`apply`] | applies plans through a [`Machine`](capstan_agent::Machine) |
 //!
@@ -29,6 +30,7 @@ pub mod periodic;
 pub mod plan;
 pub mod probe;
 pub mod progress;
+pub mod registries;
 pub mod report;
 pub mod secret;
 pub mod time;

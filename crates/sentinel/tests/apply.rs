@@ -3,9 +3,11 @@
 #![cfg(test)]
 
 use capstan_agent::SystemClock;
+use capstan_agent::image::ImageReference;
+use capstan_agent::machine::MachineError;
 use capstan_agent::real::Linux;
 use capstan_plan::Digest;
-use capstan_sentinel::apply::{Applier, Settings};
+use capstan_sentinel::apply::{Applier, Pulled, Registry, Settings};
 use capstan_sentinel::output::{Bytes, Periodics, Saved};
 use capstan_sentinel::plan::Plan;
 use capstan_sentinel::probe::Statuses;
@@ -20,9 +22,39 @@ use tempfile::TempDir;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 
+/// A registry with an image `example/there:v1`, whose layers are in this folder.
+struct Shelf(PathBuf);
+
+impl Registry for Shelf {
+    async fn pull(&self, image: &ImageReference) -> Result<Pulled, MachineError> {
+        if image.to_string() != "docker.io/example/there:v1" {
+            let reasons = "there is none".to_owned();
+            return Err(MachineError::NotFetched { reasons, transient: false, is_full: false });
+        }
+        let layer = layer("#!/bin/sh\necho from the image; pwd\n");
+        fs::create_dir_all(&self.0).unwrap();
+        fs::write(self.0.join(Digest::of(&layer).to_string()), &layer).unwrap();
+        Ok(Pulled { folder: "/var/pulled".parse().unwrap(), layers: vec![Digest::of(&layer)] })
+    }
+
+    async fn forget(&self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A tar archive with an executable file `run.sh`.
+fn layer(script: &str) -> Vec<u8> {
+    let mut builder = tar::Builder::new(Vec::new());
+    let mut header = tar::Header::new_ustar();
+    header.set_mode(0o755);
+    header.set_size(script.len() as u64);
+    builder.append_data(&mut header, "run.sh", script.as_bytes()).unwrap();
+    builder.into_inner().unwrap()
+}
+
 struct Yard {
     root: TempDir,
-    applier: Applier<Linux>,
+    applier: Applier<Linux, Shelf>,
 }
 
 impl Yard {
@@ -41,7 +73,8 @@ impl Yard {
             ],
             owner: (user.uid(), user.gid()),
         };
-        let applier = Applier::new(Linux::rooted(root.path()).unwrap(), settings);
+        let shelf = Shelf(root.path().join("var/pulled"));
+        let applier = Applier::new(Linux::rooted(root.path()).unwrap(), shelf, settings);
         Self { root, applier }
     }
 
@@ -161,11 +194,28 @@ async fn a_plan_with_an_invalid_value_changes_nothing() {
         assert!(!outcome.succeeded && outcome.message.starts_with(field), "{}", outcome.message);
         assert!(!yard.at("/a").exists());
     }
-    let plan = json!({"instructions": [{"name": "i", "image": "example/installer:v1"}]});
-    let message = yard.run(&plan).await.message;
-    let expected =
-        "instructions[0] (i): image: cannot find the image example/installer:v1 in /var/images: no archive";
-    assert!(message.starts_with(expected), "{message}");
+    for (image, expected) in [
+        (
+            "example/installer:v1",
+            "no archive in /var/images contains docker.io/example/installer:v1, and cannot fetch it: there is none",
+        ),
+        ("a b", "it is not the name of an image"),
+    ] {
+        let message = yard.run(&json!({"instructions": [{"name": "i", "image": image}]})).await.message;
+        assert_eq!(message, format!("instructions[0] (i): image: {expected}"));
+    }
+}
+
+#[tokio::test]
+async fn an_image_that_no_archive_contains_comes_from_the_registry() {
+    let yard = Yard::new();
+    let plan = json!({"instructions": [{"name": "i", "image": "example/there:v1", "saveOutput": true}]});
+    let outcome = yard.ends_well(&plan).await;
+    let printed = saved(&outcome, "i");
+    let (said, folder) = printed.split_once('\n').unwrap();
+    assert_eq!(said, "from the image");
+    assert!(PathBuf::from(folder.trim()).join("run.sh").exists());
+    assert!(!yard.at("/var/pulled").exists(), "what was downloaded is removed");
 }
 
 #[tokio::test]

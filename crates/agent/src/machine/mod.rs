@@ -23,6 +23,8 @@ use std::future::Future;
 use std::io;
 use std::time::Duration;
 
+use crate::image::ImageReference;
+
 /// The operating system of a machine: files, units and processes.
 pub trait Machine: Send + Sync {
     /// The state of a path. Does not follow symbolic links: one in a parent is an error, one at the path itself is
@@ -173,15 +175,28 @@ pub trait Machine: Send + Sync {
     }
 
     /// Unpacks a container image into an existing folder, from the first archive in the folder `images` that contains it.
-    /// Everything in it gets this owner and group.
+    /// Everything in it gets this owner and group. `false`: no archive contains it.
     fn unpack_image(
         &self,
-        reference: &str,
+        image: &ImageReference,
         _: &MachinePath,
         _: &MachinePath,
         _: (u32, u32),
+    ) -> impl Future<Output = Result<bool, MachineError>> + Send {
+        let error = MachineError::io(format!("unpack {image}"), io::ErrorKind::Unsupported);
+        async { Err(error) }
+    }
+
+    /// Unpacks layers of a container image into an existing folder, the lowest first. They are files in the folder `blobs`, named
+    /// by their digests, which are verified. Everything in them gets this owner and group.
+    fn unpack_layers(
+        &self,
+        _: &[Digest],
+        blobs: &MachinePath,
+        _: &MachinePath,
+        _: (u32, u32),
     ) -> impl Future<Output = Result<(), MachineError>> + Send {
-        let error = MachineError::io(format!("unpack {reference}"), io::ErrorKind::Unsupported);
+        let error = MachineError::io(format!("unpack {blobs}"), io::ErrorKind::Unsupported);
         async { Err(error) }
     }
 

@@ -187,6 +187,7 @@ async fn config(machine: &Linux, request: &HttpGet) -> Result<Arc<ClientConfig>,
         None => None,
     };
     Trust::system_and(ca.as_deref(), identity)
+        .map(Trust::config)
         .map_err(|error| MachineError::io(format!("ask {}", request.url), io::Error::other(error)))
 }
 

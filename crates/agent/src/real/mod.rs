@@ -34,6 +34,7 @@ use cache::Cache;
 use cancel::Cancel;
 use command::Commands;
 
+use crate::image::ImageReference;
 use crate::machine::{
     CommandKey, Found, HttpGet, Invocation, Machine, MachineError, Metadata, Ran, Resumed, Surroundings,
 };
@@ -258,13 +259,24 @@ impl Machine for Linux {
 
     async fn unpack_image(
         &self,
-        reference: &str,
+        image: &ImageReference,
         images: &MachinePath,
         into: &MachinePath,
         owner: (u32, u32),
+    ) -> Result<bool, MachineError> {
+        let (image, images) = (image.clone(), images.clone());
+        self.with(into, move |root, into| image::unpack_image(root, &image, &images, into, owner)).await
+    }
+
+    async fn unpack_layers(
+        &self,
+        layers: &[Digest],
+        blobs: &MachinePath,
+        into: &MachinePath,
+        owner: (u32, u32),
     ) -> Result<(), MachineError> {
-        let (reference, images) = (reference.to_owned(), images.clone());
-        self.with(into, move |root, into| image::unpack_image(root, &reference, &images, into, owner)).await
+        let (layers, blobs) = (layers.to_vec(), blobs.clone());
+        self.with(into, move |root, into| image::unpack_layers(root, &layers, &blobs, into, owner)).await
     }
 
     async fn real_path(&self, path: &MachinePath) -> Result<MachinePath, MachineError> {

@@ -9,6 +9,7 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 use std::borrow::Cow;
+use std::cell::Cell;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read};
@@ -35,15 +36,65 @@ fn cannot(what: &Path) -> impl FnOnce(io::Error) -> MachineError {
     move |source| MachineError::Io { what, source }
 }
 
+/// Largest size of what precedes a file in an archive: its header, and long names and attributes of it, which are read into
+/// memory.
+const HEADERS: u64 = 1024 * 1024;
+
+/// Most folders above each other.
+const DEPTH: usize = 255;
+
+/// How much may still be unpacked.
+pub(super) struct Budget {
+    entries: usize,
+    bytes: u64,
+}
+
+impl Default for Budget {
+    fn default() -> Self {
+        Self { entries: ENTRIES, bytes: BYTES }
+    }
+}
+
+/// Counts what is read, and ends with an error where the count does.
+struct Metered<'a, R> {
+    source: R,
+    left: &'a Cell<u64>,
+}
+
+impl<R: Read> Read for Metered<'_, R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let left = self.left.get();
+        let most = usize::try_from(left).unwrap_or(usize::MAX).min(buffer.len());
+        if most == 0 && !buffer.is_empty() {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "a header in it is too large"));
+        }
+        let length = self.source.read(&mut buffer[..most])?;
+        self.left.set(left.saturating_sub(length as u64));
+        Ok(length)
+    }
+}
+
 /// Unpacks everything. Modes of folders are set at the end, because a read-only folder must be filled first.
 pub(super) fn unpack(tree: &OwnedFd, source: &mut impl Read, owner: (u32, u32)) -> Result<(), MachineError> {
-    let mut unpacker = Unpacker { tree, owner, left: BYTES, folders: Vec::new(), links: Vec::new() };
-    let mut archive = Archive::new(source);
-    let entries = archive.entries().map_err(unreadable)?;
-    for (count, entry) in entries.enumerate() {
-        if count >= ENTRIES {
-            return Err(MachineError::Archive(format!("it holds more than {ENTRIES} things")));
-        }
+    unpack_within(tree, source, owner, &mut Budget::default())
+}
+
+/// The same, for one of several archives that have a budget together.
+pub(super) fn unpack_within(
+    tree: &OwnedFd,
+    source: &mut impl Read,
+    owner: (u32, u32),
+    budget: &mut Budget,
+) -> Result<(), MachineError> {
+    let mut unpacker = Unpacker { tree, owner, budget, folders: Vec::new(), links: Vec::new() };
+    let left = Cell::new(HEADERS);
+    let mut archive = Archive::new(Metered { source, left: &left });
+    let mut entries = archive.entries().map_err(unreadable)?;
+    loop {
+        left.set(HEADERS);
+        let Some(entry) = entries.next() else { break };
+        // What follows is the content of the entry, which is bounded by its size.
+        left.set(u64::MAX);
         unpacker.entry(&mut entry.map_err(unreadable)?)?;
     }
     unpacker.finish()
@@ -68,13 +119,18 @@ fn unreadable(error: io::Error) -> MachineError {
 struct Unpacker<'a> {
     tree: &'a OwnedFd,
     owner: (u32, u32),
-    left: u64,
+    budget: &'a mut Budget,
     folders: Vec<(PathBuf, u32)>,
     links: Vec<PathBuf>,
 }
 
 impl Unpacker<'_> {
     fn entry(&mut self, entry: &mut Entry<'_, impl Read>) -> Result<(), MachineError> {
+        self.budget.entries = self
+            .budget
+            .entries
+            .checked_sub(1)
+            .ok_or_else(|| MachineError::Archive(format!("it holds more than {ENTRIES} things")))?;
         let kind = entry.header().entry_type();
         if matches!(kind, EntryType::XGlobalHeader) {
             return Ok(());
@@ -95,8 +151,9 @@ impl Unpacker<'_> {
             }
             EntryType::Regular | EntryType::Continuous | EntryType::GNUSparse => {
                 let size = entry.size();
-                self.left = self
-                    .left
+                self.budget.bytes = self
+                    .budget
+                    .bytes
                     .checked_sub(size)
                     .ok_or_else(|| MachineError::Archive(format!("it holds more than {BYTES} bytes")))?;
                 self.file(&folder, &name, entry, size, mode, &path)
@@ -267,6 +324,9 @@ pub(super) fn inside(path: &Path) -> Result<PathBuf, MachineError> {
             Component::Normal(name) if !name.as_bytes().contains(&0) => plain.push(name),
             _ => return Err(refuse(path, "leads out of the folder it belongs in")),
         }
+    }
+    if plain.components().count() > DEPTH {
+        return Err(MachineError::Archive(format!("it has more than {DEPTH} folders above each other")));
     }
     Ok(plain)
 }

@@ -10,11 +10,10 @@ use jiff::Timestamp;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::time::Duration;
 
-use super::{Order, Sentinel};
+use super::{Order, Sentinel, trusted};
 use crate::{Failure, files, say};
 
 /// Interval of looks at the folder.
@@ -102,14 +101,4 @@ async fn look(sentinel: &Sentinel, path: &Path, position_file: &Path) -> Result<
         sentinel.forget(&identity).await;
     }
     Ok(())
-}
-
-/// Reads a plan that no other user can have written.
-fn trusted(path: &Path) -> Result<Vec<u8>, Failure> {
-    let about = fs::metadata(path).map_err(Failure::new)?;
-    let user = fs::metadata("/proc/self").map_err(Failure::new)?.uid();
-    if (about.uid() != 0 && about.uid() != user) || about.mode() & 0o022 != 0 {
-        return Err(Failure::new("another user can write this plan, so it is not applied"));
-    }
-    fs::read(path).map_err(Failure::new)
 }

@@ -6,6 +6,7 @@
 mod history;
 mod interlock;
 mod local;
+mod registry;
 mod remote;
 
 use capstan_agent::real::Linux;
@@ -30,6 +31,7 @@ use crate::paths::Paths;
 use crate::{Failure, print, say, supervise};
 use history::History;
 use interlock::Interlock;
+use registry::Registry;
 
 /// Folder for execution folders, if none is configured.
 const WORK: &str = "/var/lib/rancher/agent/work";
@@ -40,7 +42,7 @@ const IMAGES: &str = "/var/lib/rancher/agent/images";
 /// What plans of both sources share. One plan is applied at a time.
 struct Sentinel {
     paths: Paths,
-    applier: Applier<Linux>,
+    applier: Applier<Linux, Registry>,
     one_at_a_time: Mutex<()>,
     interlock: Interlock,
     history: History,
@@ -64,13 +66,11 @@ pub(crate) async fn run(paths: &Paths, file: &Path) -> Result<(), Failure> {
         true => Some(connection(&paths.below(&config.connection_info_file))?),
         false => None,
     };
-    for (field, value) in [
-        ("agentRegistriesFile", &config.agent_registries_file),
-        ("imageCredentialProviderConfig", &config.image_credential_provider_config),
-    ] {
-        if !value.is_empty() {
-            say!("{}: {field} is not used: images are not pulled from registries", file.display());
-        }
+    if !config.image_credential_provider_config.is_empty() {
+        say!(
+            "{}: imageCredentialProviderConfig is not used; name credentials in agentRegistriesFile",
+            file.display()
+        );
     }
     let mut term = signal(SignalKind::terminate()).map_err(Failure::new)?;
     let mut int = signal(SignalKind::interrupt()).map_err(Failure::new)?;
@@ -132,9 +132,10 @@ impl Sentinel {
         let machine =
             Linux::rooted(paths.root()).map_err(Failure::new)?.supervising(commands, supervise::program());
         let folder = |text: &str| (!text.is_empty()).then(|| paths.below(text));
+        let registry = Registry::new(paths, &config.agent_registries_file, path(&format!("{state}/images"))?);
         Ok(Self {
             paths: paths.clone(),
-            applier: Applier::new(machine, settings),
+            applier: Applier::new(machine, registry, settings),
             one_at_a_time: Mutex::new(()),
             interlock: Interlock::new(folder(&config.interlock_directory)),
             history: History::new(folder(&config.applied_plan_directory)),
@@ -228,6 +229,16 @@ fn read<T: DeserializeOwned + Default>(file: &Path) -> Result<T, Failure> {
     let bytes = fs::read(file).map_err(|error| wrong(file, &error))?;
     let name = file.file_name().unwrap_or_default().to_string_lossy();
     config::parse(&name, &bytes).map_err(|error| wrong(file.parent().unwrap_or(Path::new("")), &error))
+}
+
+/// Reads a file that no other user can have written: what it says is done, or decides what is run.
+fn trusted(path: &Path) -> Result<Vec<u8>, Failure> {
+    let about = fs::metadata(path).map_err(Failure::new)?;
+    let user = fs::metadata("/proc/self").map_err(Failure::new)?.uid();
+    if (about.uid() != 0 && about.uid() != user) || about.mode() & 0o022 != 0 {
+        return Err(Failure::new("another user can write this file, so it is not used"));
+    }
+    fs::read(path).map_err(Failure::new)
 }
 
 /// Connection information, and the file it was read from.

@@ -5,4 +5,6 @@
 mod contract;
 mod hostile;
 mod local;
+mod registry;
+mod server;
 mod stage;

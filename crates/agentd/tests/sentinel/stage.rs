@@ -40,11 +40,11 @@ impl Program {
     }
 
     /// All that are there. `CAPSTAN_SYSTEM_AGENT` is the path of rancher/system-agent, and
-    /// `CAPSTAN_SYSTEM_AGENT_CONTRACT` its minor version: the newest that the Go checksum database has is 0.3.
+    /// `CAPSTAN_SYSTEM_AGENT_CONTRACT` its minor version, if it is not the one that `tools` builds.
     pub(crate) fn all() -> Vec<Self> {
         let upstream = std::env::var_os("CAPSTAN_SYSTEM_AGENT");
         let contract =
-            std::env::var("CAPSTAN_SYSTEM_AGENT_CONTRACT").map_or(3, |minor| minor.parse().unwrap());
+            std::env::var("CAPSTAN_SYSTEM_AGENT_CONTRACT").map_or(15, |minor| minor.parse().unwrap());
         let upstream = upstream.map(|path| Self { path: path.into(), is_upstream: true, contract });
         std::iter::once(Self::ours()).chain(upstream).collect()
     }

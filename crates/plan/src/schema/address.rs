@@ -10,11 +10,19 @@ pub(super) struct Address {
     port: u16,
 }
 
+/// Longest address in a plan.
+const LONGEST: usize = 2048;
+
 impl Address {
     /// The address, if the text is one with this scheme (`http://`): at most 2048 plain ASCII characters, no user,
     /// no password, no fragment.
     pub(super) fn new(text: String, scheme: &str, default_port: u16) -> Option<Self> {
-        let plain = text.bytes().all(|c| c.is_ascii_graphic()) && text.len() <= 2048;
+        Self::within(LONGEST, text, scheme, default_port)
+    }
+
+    /// The same, with at most this number of characters.
+    pub(super) fn within(longest: usize, text: String, scheme: &str, default_port: u16) -> Option<Self> {
+        let plain = text.bytes().all(|c| c.is_ascii_graphic()) && text.len() <= longest;
         let rest = text.strip_prefix(scheme).filter(|_| plain && !text.contains('#'))?;
         let authority = &rest[..rest.find('/')?];
         let (host, port) = match authority.rsplit_once(':') {

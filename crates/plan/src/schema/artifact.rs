@@ -109,6 +109,14 @@ impl HttpsUrl {
         Address::new(text.into(), "https://", 443).map(Self).ok_or(HttpsUrlError)
     }
 
+    /// Parses a URL that is not in a plan, such as the target of a redirect, which may carry a signature: at most 16 KiB.
+    ///
+    /// # Errors
+    /// If it is not valid, or its scheme is not `https`.
+    pub fn long(text: impl Into<String>) -> Result<Self, HttpsUrlError> {
+        Address::within(16 * 1024, text.into(), "https://", 443).map(Self).ok_or(HttpsUrlError)
+    }
+
     /// Host name or IP address; an IPv6 address without its brackets.
     pub fn host(&self) -> &str {
         self.0.host()
@@ -224,6 +232,18 @@ mod tests {
         let file = SourceUrl::new("file:///srv/k3s.tar.zst").expect("a place");
         assert_eq!(file, SourceUrl::File(MachinePath::new("/srv/k3s.tar.zst").expect("a path")));
         assert_eq!(file.to_string(), "file:///srv/k3s.tar.zst");
+    }
+
+    #[test]
+    fn targets_of_redirects_may_be_longer() {
+        let url = format!("https://a/b?signature={}", "x".repeat(4000));
+        assert!(HttpsUrl::new(url.clone()).is_err());
+        assert_eq!(HttpsUrl::long(url.clone()).expect("a URL").to_string(), url);
+        for bad in
+            ["http://a/b".to_owned(), "https://a".to_owned(), format!("https://a/{}", "x".repeat(16 * 1024))]
+        {
+            assert!(HttpsUrl::long(bad).is_err());
+        }
     }
 
     #[test]

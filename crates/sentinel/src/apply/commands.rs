@@ -6,7 +6,7 @@ use capstan_plan::{Argv, Digest, EnvVar, MachinePath};
 use jiff::Timestamp;
 use std::time::Duration;
 
-use super::{Applier, Postponed, Settings};
+use super::{Applier, Postponed, Registry};
 use crate::output::{self, Bytes, Periodic, Periodics};
 use crate::periodic;
 use crate::plan::{Common, Instruction, PeriodicInstruction, Plan};
@@ -59,14 +59,14 @@ const ONE_TIME: &str = "instructions";
 const PERIODIC: &str = "periodicInstructions";
 
 /// Why a command has no result.
-enum Failed {
+pub(super) enum Failed {
     /// A value of the plan, or the program, cannot be used.
     Plan(String),
     /// The machine cannot for now.
     Machine(MachineError),
 }
 
-impl<M: Machine> Applier<M> {
+impl<M: Machine, R: Registry> Applier<M, R> {
     /// Runs a one-time instruction, or takes the result of its command if an earlier process has started it. The inner
     /// error is that of the instruction.
     pub(super) async fn instruction(
@@ -195,13 +195,7 @@ impl<M: Machine> Applier<M> {
         let prepared = self.prepare(common, place, surroundings)?;
         self.make_folders(&prepared.folder, 0o755).await.map_err(Failed::Machine)?;
         if !common.image.is_empty() {
-            let Settings { images, owner, .. } = &self.settings;
-            let unpacked = self.machine.unpack_image(&common.image, images, &prepared.folder, *owner).await;
-            match unpacked {
-                Err(error) if error.is_full() => return Err(Failed::Machine(error)),
-                Err(error) => return Err(Failed::Plan(format!("image: {error}"))),
-                Ok(()) => {}
-            }
+            self.unpack_image(&common.image, &prepared.folder).await?;
         }
         let Prepared { argv, environment, surroundings, .. } = &prepared;
         let invocation = Invocation { argv, env: environment, timeout: TIMEOUT, key: Some(&key) };

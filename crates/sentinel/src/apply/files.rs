@@ -4,13 +4,13 @@ use capstan_agent::Machine;
 use capstan_agent::machine::{Found, MachineError, Metadata};
 use capstan_plan::MachinePath;
 
-use super::Applier;
+use super::{Applier, Registry};
 use crate::work::{Access, Change, FileWork};
 
 /// Mode of missing folders above a file.
 const FOLDER: u32 = 0o755;
 
-impl<M: Machine> Applier<M> {
+impl<M: Machine, R: Registry> Applier<M, R> {
     pub(super) async fn change(&self, file: &FileWork) -> Result<(), MachineError> {
         match &file.change {
             Change::Write(content, access) => self.write_file(&file.path, content, *access).await,

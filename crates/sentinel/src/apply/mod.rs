@@ -13,7 +13,10 @@
 
 mod commands;
 mod files;
+mod images;
 mod probes;
+
+pub use images::{Pulled, Registry};
 
 use capstan_agent::Machine;
 use capstan_agent::machine::{CommandKey, Found, MachineError, Metadata};
@@ -51,8 +54,9 @@ pub struct Settings {
 
 /// Applies plans.
 #[derive(Debug)]
-pub struct Applier<M> {
+pub struct Applier<M, R> {
     machine: M,
+    registry: R,
     settings: Settings,
 }
 
@@ -61,10 +65,10 @@ pub struct Applier<M> {
 #[error("cannot apply the plan for now: {0}")]
 pub struct Postponed(#[from] MachineError);
 
-impl<M: Machine> Applier<M> {
-    /// Applies plans on this machine.
-    pub const fn new(machine: M, settings: Settings) -> Self {
-        Self { machine, settings }
+impl<M: Machine, R: Registry> Applier<M, R> {
+    /// Applies plans on this machine, with images of this registry.
+    pub const fn new(machine: M, registry: R, settings: Settings) -> Self {
+        Self { machine, registry, settings }
     }
 
     /// Runs a plan: its files, then its one-time instructions. A run that an earlier process has begun is continued, and

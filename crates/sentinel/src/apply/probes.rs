@@ -4,12 +4,12 @@ use capstan_agent::machine::HttpGet;
 use capstan_agent::{Clock, Machine};
 use futures::future::join_all;
 
-use super::Applier;
+use super::{Applier, Registry};
 use crate::plan::{Plan, Probe};
 use crate::probe::Statuses;
 use crate::work;
 
-impl<M: Machine> Applier<M> {
+impl<M: Machine, R: Registry> Applier<M, R> {
     /// Runs every probe once, and counts the results. After the plan was applied, each waits for its initial delay.
     /// Statuses of probes that the plan does not have are left out.
     pub async fn probe(

@@ -4,13 +4,11 @@ use capstan_plan::{Digest, Hasher, MachinePath};
 use rustix::fs::{AtFlags, Dir, FileType, Mode, mkdirat, openat, renameat, statat};
 use rustix::io::Errno;
 use std::ffi::{CStr, CString};
-use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::OwnedFd;
 
-use super::manifest::Layer;
-use super::unpack::unpack as unpack_tar;
-use super::{FOLDER, damaged, decompressed, scan};
+use super::unpack::{Budget, unpack_within};
+use super::{FOLDER, damaged, decompressed};
 use crate::machine::MachineError;
 use crate::real::files::{cannot, own};
 use crate::real::tree;
@@ -22,9 +20,40 @@ const REMOVED: &[u8] = b".wh.";
 /// Name of a file that removes everything of the layers below from its folder.
 const OPAQUE: &[u8] = b".wh..wh..opq";
 
+/// A layer: a file of the source, and its digest if it is named by one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Layer {
+    path: String,
+    digest: Option<Digest>,
+}
+
+impl Layer {
+    /// A file of an archive.
+    pub(super) fn new(path: &str) -> Self {
+        let digest = path.strip_prefix("blobs/sha256/").and_then(|hex| hex.parse().ok());
+        Self { path: path.to_owned(), digest }
+    }
+
+    /// A file that is named by its digest.
+    pub(super) fn blob(digest: Digest) -> Self {
+        Self { path: digest.to_string(), digest: Some(digest) }
+    }
+}
+
+/// Where the files of an image are.
+pub(super) trait Source {
+    /// Reads a file; `None` if it is missing.
+    fn read<T>(
+        &self,
+        name: &str,
+        look: impl FnOnce(&mut dyn Read) -> Result<T, MachineError>,
+    ) -> Result<Option<T>, MachineError>;
+}
+
+/// Unpacks the layers. Their number of files and their size are limited together.
 pub(super) fn unpack(
     root: &OwnedFd,
-    open: &impl Fn() -> Result<File, MachineError>,
+    source: &impl Source,
     layers: &[Layer],
     into: &MachinePath,
     owner: (u32, u32),
@@ -32,23 +61,21 @@ pub(super) fn unpack(
     let above = existing_parent(root, into)?;
     let target = openat(&above, into.name(), FOLDER, Mode::empty()).map_err(cannot("open", into))?;
     let part = format!("{}.layer", into.name());
+    let mut budget = Budget::default();
     for layer in layers {
         let clean = || tree::remove(&above, &part).map_err(cannot("clean up beside", into));
         clean()?;
         mkdirat(&above, &part, Mode::from_raw_mode(0o700)).map_err(cannot("make a folder beside", into))?;
         let folder =
             openat(&above, &part, FOLDER, Mode::empty()).map_err(cannot("open a folder beside", into))?;
-        let digest = scan(open()?, |name, content| {
-            if name != layer.path {
-                return Ok(None);
-            }
+        let digest = source.read(&layer.path, |content| {
             let mut checked = Checked { source: content, hasher: Hasher::default() };
             {
                 let mut plain = decompressed(&mut checked).map_err(damaged)?;
-                unpack_tar(&folder, &mut plain, owner)?;
+                unpack_within(&folder, &mut plain, owner, &mut budget)?;
             }
             io::copy(&mut checked, &mut io::sink()).map_err(damaged)?;
-            Ok(Some(checked.hasher.finish()))
+            Ok(checked.hasher.finish())
         });
         let done = digest
             .and_then(|found| verify(layer, found))

@@ -2,34 +2,13 @@
 
 use capstan_plan::Digest;
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
-use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read;
 
-use super::reference::Reference;
-use super::{damaged, scan};
+use super::layers::{Layer, Source as _};
+use super::{Archive, damaged, scan};
+use crate::image::{DEPTH, Descriptor, ImageReference, LARGEST_MANIFEST, Manifest};
 use crate::machine::MachineError;
-
-/// Largest description of an image.
-const LARGEST: u64 = 4 * 1024 * 1024;
-
-/// How deep lists of images may be nested.
-const DEPTH: usize = 3;
-
-/// A layer: a file of the archive, and its digest if it is named by one.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Layer {
-    pub(super) path: String,
-    pub(super) digest: Option<Digest>,
-}
-
-impl Layer {
-    fn new(path: &str) -> Self {
-        let digest = path.strip_prefix("blobs/sha256/").and_then(|hex| hex.parse().ok());
-        Self { path: path.to_owned(), digest }
-    }
-}
 
 /// `manifest.json`, as Docker writes it.
 #[derive(Deserialize)]
@@ -40,61 +19,28 @@ struct Saved {
     layers: Vec<String>,
 }
 
-/// `index.json` of an OCI layout, a list of images, or an image.
+/// `index.json` of an OCI layout.
 #[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
+#[serde(default)]
 struct Index {
     manifests: Vec<Descriptor>,
-    layers: Vec<Descriptor>,
 }
 
-#[derive(Clone, Default, Deserialize)]
-#[serde(default)]
-struct Descriptor {
-    digest: String,
-    annotations: Option<BTreeMap<String, String>>,
-    platform: Option<Platform>,
-}
-
-#[derive(Clone, Default, Deserialize)]
-#[serde(default)]
-struct Platform {
-    architecture: String,
-    os: String,
-}
-
-impl Descriptor {
-    fn digest(&self) -> Result<Digest, MachineError> {
-        let digest = self.digest.strip_prefix("sha256:").and_then(|hex| hex.parse().ok());
-        digest.ok_or_else(|| damaged("a digest is not of sha256"))
-    }
-
-    fn is_named(&self, wanted: &Reference) -> bool {
-        let names = ["io.containerd.image.name", "org.opencontainers.image.ref.name"];
-        let annotations = self.annotations.as_ref();
-        names.iter().any(|key| annotations.and_then(|all| all.get(*key)).is_some_and(|name| wanted.is(name)))
-    }
-
-    /// One without a platform is for any.
-    fn is_for_this_machine(&self) -> bool {
-        let architecture = match std::env::consts::ARCH {
-            "x86_64" => "amd64",
-            "aarch64" => "arm64",
-            other => other,
-        };
-        self.platform
-            .as_ref()
-            .is_none_or(|platform| platform.os == "linux" && platform.architecture == architecture)
-    }
+fn is_named(entry: &Descriptor, wanted: &ImageReference) -> bool {
+    let names = ["io.containerd.image.name", "org.opencontainers.image.ref.name"];
+    names.iter().any(|key| entry.annotation(key).is_some_and(|name| wanted.is(name)))
 }
 
 /// The layers of an image, the lowest first; `None` if the archive does not contain it.
-pub(super) fn find(
-    open: &impl Fn() -> Result<File, MachineError>,
-    wanted: &Reference,
-) -> Result<Option<Vec<Layer>>, MachineError> {
+pub(super) fn find<F>(
+    archive: &Archive<F>,
+    wanted: &ImageReference,
+) -> Result<Option<Vec<Layer>>, MachineError>
+where
+    F: Fn() -> Result<File, MachineError>,
+{
     let (mut saved, mut index) = (None, None);
-    scan(open()?, |name, content| {
+    scan((archive.0)()?, |name, content| {
         match name {
             "manifest.json" => saved = Some(parse::<Vec<Saved>>(&read(content)?)?),
             "index.json" => index = Some(parse::<Index>(&read(content)?)?),
@@ -108,39 +54,46 @@ pub(super) fn find(
     }
     let listed = index.unwrap_or_default().manifests;
     let by_name = |entry: &&Descriptor| {
-        entry.is_named(wanted) || wanted.digest.is_some_and(|digest| entry.digest().ok() == Some(digest))
+        is_named(entry, wanted) || wanted.digest().is_some_and(|digest| entry.digest() == Ok(digest))
     };
     let Some(mut next) = listed.iter().find(by_name).cloned() else { return Ok(None) };
     for _ in 0..DEPTH {
-        let image: Index = parse(&blob(open, &next)?)?;
-        if image.manifests.is_empty() {
-            let layer = |layer: &Descriptor| Ok(Layer::new(&format!("blobs/sha256/{}", layer.digest()?)));
-            return image.layers.iter().map(layer).collect::<Result<_, _>>().map(Some);
+        match Manifest::parse(&blob(archive, &next)?).map_err(damaged)? {
+            Manifest::Image(layers) => {
+                let layer = |layer: &Descriptor| Ok(Layer::new(&path(layer.digest().map_err(damaged)?)));
+                return layers.iter().map(layer).collect::<Result<_, _>>().map(Some);
+            }
+            Manifest::List(list) => next = Manifest::for_this_machine(list).map_err(damaged)?,
         }
-        let fitting = image.manifests.into_iter().find(Descriptor::is_for_this_machine);
-        next = fitting.ok_or_else(|| damaged("the image is not for this architecture"))?;
     }
     Err(damaged("lists of images are nested too deep"))
 }
 
-fn blob(open: &impl Fn() -> Result<File, MachineError>, of: &Descriptor) -> Result<Vec<u8>, MachineError> {
-    let digest = of.digest()?;
-    let path = format!("blobs/sha256/{digest}");
-    let found = scan(open()?, |name, content| if name == path { read(content).map(Some) } else { Ok(None) })?;
+fn path(digest: Digest) -> String {
+    format!("blobs/sha256/{digest}")
+}
+
+fn blob<F>(archive: &Archive<F>, of: &Descriptor) -> Result<Vec<u8>, MachineError>
+where
+    F: Fn() -> Result<File, MachineError>,
+{
+    let digest = of.digest().map_err(damaged)?;
+    let path = path(digest);
+    let found = archive.read(&path, read)?;
     let bytes = found.ok_or_else(|| damaged(format!("{path} is missing")))?;
     if Digest::of(&bytes) == digest { Ok(bytes) } else { Err(damaged(format!("{path} has another digest"))) }
 }
 
 fn read(content: &mut dyn Read) -> Result<Vec<u8>, MachineError> {
     let mut bytes = Vec::new();
-    content.take(LARGEST + 1).read_to_end(&mut bytes).map_err(damaged)?;
-    if bytes.len() as u64 > LARGEST {
+    content.take(LARGEST_MANIFEST as u64 + 1).read_to_end(&mut bytes).map_err(damaged)?;
+    if bytes.len() > LARGEST_MANIFEST {
         Err(damaged("a description of an image is too large"))
     } else {
         Ok(bytes)
     }
 }
 
-fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, MachineError> {
+fn parse<T: serde::de::DeserializeOwned>(bytes: &[u8]) -> Result<T, MachineError> {
     serde_json::from_slice(bytes).map_err(damaged)
 }

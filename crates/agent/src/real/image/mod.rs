@@ -1,14 +1,13 @@
-//! Unpacks a container image from an archive in a folder: a tar file, plain or compressed, of an OCI layout or as Docker
-//! saves images.
+//! Unpacks a container image: from an archive in a folder, which is a tar file, plain or compressed, of an OCI layout or as
+//! Docker saves images; or from layers that are files.
 //!
-//! The archive is not trusted: each layer is unpacked by [`unpack`], in its own folder, and then moved over those before
-//! it. What the archive names by a digest has to have that digest.
+//! Neither is trusted: each layer is unpacked by [`unpack`], in its own folder, and then moved over those before
+//! it. What is named by a digest has to have that digest.
 
 mod layers;
 mod manifest;
-mod reference;
 
-use capstan_plan::MachinePath;
+use capstan_plan::{Digest, MachinePath};
 use rustix::fs::{Dir, Mode, OFlags, openat};
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Read};
@@ -18,36 +17,79 @@ use super::files::{self, cannot};
 use super::real_path;
 use super::unpack;
 use super::walk::existing_parent;
+use crate::image::ImageReference;
 use crate::machine::MachineError;
-use reference::Reference;
+use layers::{Layer, Source};
 
 /// Ends of the names of archives.
 const ARCHIVES: [&str; 5] = [".tar", ".tar.gz", ".tgz", ".tar.zst", ".tzst"];
 
 const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
-/// Unpacks an image into an existing folder, from the first archive in `images` that contains it.
+/// A tar file that is read again for each file of it.
+struct Archive<F>(F);
+
+impl<F: Fn() -> Result<File, MachineError>> Source for Archive<F> {
+    fn read<T>(
+        &self,
+        name: &str,
+        look: impl FnOnce(&mut dyn Read) -> Result<T, MachineError>,
+    ) -> Result<Option<T>, MachineError> {
+        let mut look = Some(look);
+        scan((self.0)()?, |found, content| match look.take_if(|_| found == name) {
+            Some(look) => look(content).map(Some),
+            None => Ok(None),
+        })
+    }
+}
+
+/// A folder with files that are named by their digests.
+struct Blobs<'a> {
+    root: &'a OwnedFd,
+    folder: &'a MachinePath,
+}
+
+impl Source for Blobs<'_> {
+    fn read<T>(
+        &self,
+        name: &str,
+        look: impl FnOnce(&mut dyn Read) -> Result<T, MachineError>,
+    ) -> Result<Option<T>, MachineError> {
+        let path = MachinePath::new(format!("{}/{name}", self.folder)).map_err(damaged)?;
+        if files::inspect(self.root, &path)? == crate::machine::Found::Nothing {
+            return Ok(None);
+        }
+        look(&mut files::open(self.root, &path)?).map(Some)
+    }
+}
+
+/// Unpacks an image into an existing folder, from the first archive in `images` that contains it. `false`: none does.
 pub(super) fn unpack_image(
     root: &OwnedFd,
-    reference: &str,
+    wanted: &ImageReference,
     images: &MachinePath,
     into: &MachinePath,
     owner: (u32, u32),
-) -> Result<(), MachineError> {
-    let missing = |why: &'static str| {
-        MachineError::io(
-            format!("find the image {reference} in {images}"),
-            io::Error::new(io::ErrorKind::NotFound, why),
-        )
-    };
-    let wanted = Reference::parse(reference).ok_or_else(|| missing("that is not the name of an image"))?;
-    for archive in archives(root, images)? {
-        let open = || files::open(root, &archive);
-        if let Some(found) = manifest::find(&open, &wanted)? {
-            return layers::unpack(root, &open, &found, into, owner);
+) -> Result<bool, MachineError> {
+    for path in archives(root, images)? {
+        let archive = Archive(|| files::open(root, &path));
+        if let Some(found) = manifest::find(&archive, wanted)? {
+            return layers::unpack(root, &archive, &found, into, owner).map(|()| true);
         }
     }
-    Err(missing("no archive there contains it, and images are not pulled from registries"))
+    Ok(false)
+}
+
+/// Unpacks layers into an existing folder, the lowest first. They are files in `blobs`, named by their digests.
+pub(super) fn unpack_layers(
+    root: &OwnedFd,
+    digests: &[Digest],
+    blobs: &MachinePath,
+    into: &MachinePath,
+    owner: (u32, u32),
+) -> Result<(), MachineError> {
+    let layers: Vec<Layer> = digests.iter().copied().map(Layer::blob).collect();
+    layers::unpack(root, &Blobs { root, folder: blobs }, &layers, into, owner)
 }
 
 /// The archives in a folder, in lexical order.
