@@ -125,6 +125,23 @@ pub fn machine(report: &str, plan: &str, lease: &str) -> Vec<PolicyRule> {
     rules
 }
 
+/// Rules of every machine that has a join token: it registers itself, and looks for the answer. It cannot list registrations,
+/// so it can read only one whose random name it has chosen.
+pub fn joining_host() -> Vec<PolicyRule> {
+    vec![rule(INFRASTRUCTURE, &["hostregistrations"], &[&["create", "get"]])]
+}
+
+/// Rules of a machine that dials out: it reads its registration and writes its status.
+pub fn registered_host(registration: &str) -> Vec<PolicyRule> {
+    vec![
+        named(rule(INFRASTRUCTURE, &["hostregistrations"], &[&READ]), registration),
+        named(
+            rule(INFRASTRUCTURE, &["hostregistrations/status"], &[&["get", "update", "patch"]]),
+            registration,
+        ),
+    ]
+}
+
 /// The minimal rules of each group of controllers.
 pub fn access() -> Vec<GroupAccess> {
     let mut all = vec![core(), infrastructure(), bootstrap(), control_plane(), hooks()];
@@ -178,6 +195,7 @@ fn hook_caller() -> PolicyRule {
 fn infrastructure() -> GroupAccess {
     let mut everywhere = looked_after(INFRASTRUCTURE, &["hostpools", "hostclusters", "hostmachines"], &[]);
     everywhere.extend(looked_after(INFRASTRUCTURE, &["hosts"], &["create", "delete"]));
+    everywhere.extend(looked_after(INFRASTRUCTURE, &["hostregistrations"], &["delete"]));
     everywhere.extend([
         rule(CORE, &["clusters", "machines"], &[&READ]),
         // Which hosts a control plane may claim stands in its template. The control plane may be any provider's.
@@ -192,7 +210,7 @@ fn infrastructure() -> GroupAccess {
         controllers: "infrastructure",
         everywhere,
         own_namespace: leader("infrastructure"),
-        // Bootstrap data, and what gets into hosts.
+        // Bootstrap data, what gets into hosts, join tokens, and the key for instructions.
         cluster_namespaces: vec![rule("", &["secrets"], &[&["get"]])],
     }
 }
@@ -209,6 +227,9 @@ fn bootstrap() -> GroupAccess {
         // Whether its agent is connected.
         rule(CORE, &["machines/status"], &[&["patch"]]),
         rule(AGENT, &["machinereports"], &[&READ, &["create", "patch", "delete"]]),
+        // Which registrations are approved, and their credentials.
+        rule(INFRASTRUCTURE, &["hosts"], &[&["get"]]),
+        rule(INFRASTRUCTURE, &["hostregistrations"], &[&READ, &["patch"]]),
         plane_name(),
         // Who has enrolled, and who was refused.
         rule("", &["events"], &[&["get", "create", "patch"]]),
@@ -229,6 +250,7 @@ fn bootstrap() -> GroupAccess {
             rule(COORDINATION, &["leases"], &[&made, &["update", "list", "watch"]]),
             // Machines are given this; whoever gives it must hold it.
             rule(AGENT, &["machinereports/status"], &[&["get", "update", "patch"]]),
+            rule(INFRASTRUCTURE, &["hostregistrations/status"], &[&["get", "update", "patch"]]),
         ],
     }
 }

@@ -12,6 +12,7 @@ const OF_CONTROL_PLANE: &str = "of a control plane";
 
 /// Why the condition has two writers: the request to replace a Machine, and the answer of its owner.
 const ASKED: &str = "a health check asks the owner of the Machine, and the owner answers and clears it";
+const INSTRUCTED: &str = "both controllers instruct a machine that dials out, through the driver of its Host";
 const LOOKED_AT: &str =
     "the HostMachine controller checks the host right before it claims it and after it has started it";
 
@@ -169,7 +170,21 @@ static CONTROLLERS: &[Controller] = &[
         group: INFRASTRUCTURE,
         managers: &["capstan-host"],
         reads: &["Machine", "HostMachine", "HostPool"],
-        writes: &[Output::all("Host", &["status"]).shared(LOOKED_AT)],
+        writes: &[
+            Output::all("Host", &["status"]).shared(LOOKED_AT),
+            Output::all("HostRegistration", &["spec.instruction"]).shared(INSTRUCTED),
+        ],
+    },
+    Controller {
+        name: "hostregistration",
+        group: INFRASTRUCTURE,
+        managers: &["capstan-hostregistration"],
+        reads: &["Host", "Secret"],
+        writes: &[
+            Output::all("HostRegistration", &["spec.host", "status.conditions"]),
+            Output::all("Host", &["metadata.labels", "spec.failureDomain", "spec.registration"])
+                .of("that the rule of a join token approves"),
+        ],
     },
     Controller {
         name: "hostpool",
@@ -207,6 +222,7 @@ static CONTROLLERS: &[Controller] = &[
             Output::all("HostMachine", &["spec.claimID", "spec.hostName", "spec.providerID", "status"]),
             Output::all("Host", &["spec.claim", "spec.quarantine"]),
             Output::all("Host", &["status"]).shared(LOOKED_AT),
+            Output::all("HostRegistration", &["spec.instruction"]).shared(INSTRUCTED),
         ],
     },
     Controller {
