@@ -139,7 +139,8 @@ impl InstructionAnswer {
         Self { number, outcome: InstructionOutcome::Interrupted, message: None, sealed: None }
     }
 
-    fn refused(number: u64, why: String) -> Self {
+    /// The answer of an agent that has not executed the instruction.
+    pub const fn refused(number: u64, why: String) -> Self {
         Self { number, outcome: InstructionOutcome::Refused, message: Some(why), sealed: None }
     }
 }
