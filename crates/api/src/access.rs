@@ -9,7 +9,8 @@
 //!   Secrets, and the RBAC objects of machines.
 //!
 //! Kubernetes does not let a subject grant permissions that it does not have. The bootstrap provider therefore has the
-//! permissions that it grants to machines, in the same namespaces, instead of the verbs `escalate` and `bind`.
+//! permissions that it grants to machines, in the same namespaces, instead of the verbs `escalate` and `bind`. So has the
+//! infrastructure provider those that it grants to machines that dial out.
 //!
 //! Not allowed here: names of roles, and the manifests that contain them.
 
@@ -206,12 +207,21 @@ fn infrastructure() -> GroupAccess {
         // What has happened to hosts and to the machines that have them.
         rule("", &["events"], &[&["get", "create", "patch"]]),
     ]);
+    let made = ["get", "create", "patch"];
     GroupAccess {
         controllers: "infrastructure",
         everywhere,
         own_namespace: leader("infrastructure"),
         // Bootstrap data, what gets into hosts, join tokens, and the key for instructions.
-        cluster_namespaces: vec![rule("", &["secrets"], &[&["get"]])],
+        cluster_namespaces: vec![
+            rule("", &["secrets"], &[&["get"]]),
+            // Machines that dial out are given credentials of their own, with few rights.
+            rule("", &["serviceaccounts"], &[&made]),
+            rule("", &["serviceaccounts/token"], &[&["create"]]),
+            rule(RBAC, &["roles", "rolebindings"], &[&made]),
+            // They are given this; whoever gives it must hold it.
+            rule(INFRASTRUCTURE, &["hostregistrations/status"], &[&["get", "update", "patch"]]),
+        ],
     }
 }
 
@@ -227,9 +237,6 @@ fn bootstrap() -> GroupAccess {
         // Whether its agent is connected.
         rule(CORE, &["machines/status"], &[&["patch"]]),
         rule(AGENT, &["machinereports"], &[&READ, &["create", "patch", "delete"]]),
-        // Which registrations are approved, and their credentials.
-        rule(INFRASTRUCTURE, &["hosts"], &[&["get"]]),
-        rule(INFRASTRUCTURE, &["hostregistrations"], &[&READ, &["patch"]]),
         plane_name(),
         // Who has enrolled, and who was refused.
         rule("", &["events"], &[&["get", "create", "patch"]]),
@@ -250,7 +257,6 @@ fn bootstrap() -> GroupAccess {
             rule(COORDINATION, &["leases"], &[&made, &["update", "list", "watch"]]),
             // Machines are given this; whoever gives it must hold it.
             rule(AGENT, &["machinereports/status"], &[&["get", "update", "patch"]]),
-            rule(INFRASTRUCTURE, &["hostregistrations/status"], &[&["get", "update", "patch"]]),
         ],
     }
 }

@@ -2,15 +2,18 @@
 //!
 //! `capstan host token` writes the Secret. The controller of HostRegistrations only reads it.
 
+use capstan_api::access::{MACHINE_ACCOUNTS, joining_host};
+use capstan_api::infrastructure::HostFacts;
 use capstan_plan::host_join::JoinKey;
 use jiff::Timestamp;
 use k8s_openapi::ByteString;
-use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::api::core::v1::{Secret, ServiceAccount};
+use k8s_openapi::api::rbac::v1::{Role, RoleBinding, RoleRef, Subject};
+use kube::Resource as _;
+use kube::api::ObjectMeta;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
-
-use capstan_api::infrastructure::HostFacts;
 
 /// Type of the Secret of a join token.
 pub const SECRET_TYPE: &str = "capstan.dev/host-token";
@@ -107,6 +110,67 @@ impl HostToken {
             failure_domain: text(keys::FAILURE_DOMAIN).map(str::to_owned),
             approval: parse(keys::APPROVE, text(keys::APPROVE))?,
         })
+    }
+}
+
+/// The objects that give a join token its right: to register machines, and to read a registration whose random name its
+/// holder has chosen.
+pub struct TokenRights {
+    /// The account whose token is in the join token.
+    pub account: ServiceAccount,
+    /// Its right.
+    pub role: Role,
+    /// The connection of both.
+    pub binding: RoleBinding,
+}
+
+impl HostToken {
+    /// The Secret.
+    pub fn secret(&self) -> Secret {
+        Secret {
+            metadata: self.metadata(secret_name(&self.name)),
+            type_: Some(SECRET_TYPE.to_owned()),
+            data: Some(self.data()),
+            ..Secret::default()
+        }
+    }
+
+    /// The rights of the token. They go with its Secret.
+    pub fn rights(&self, namespace: &str, secret: &Secret) -> TokenRights {
+        let name = secret_name(&self.name);
+        let metadata = |name: &str| ObjectMeta {
+            owner_references: secret.owner_ref(&()).map(|owner| vec![owner]),
+            ..self.metadata(name.to_owned())
+        };
+        let account = format!("{}.join{MACHINE_ACCOUNTS}", self.name);
+        let subject = Subject {
+            kind: "ServiceAccount".to_owned(),
+            name: account.clone(),
+            namespace: Some(namespace.to_owned()),
+            ..Subject::default()
+        };
+        TokenRights {
+            account: ServiceAccount {
+                metadata: metadata(&account),
+                automount_service_account_token: Some(false),
+                ..ServiceAccount::default()
+            },
+            role: Role { metadata: metadata(&name), rules: Some(joining_host()) },
+            binding: RoleBinding {
+                metadata: metadata(&name),
+                role_ref: RoleRef {
+                    api_group: "rbac.authorization.k8s.io".to_owned(),
+                    kind: "Role".to_owned(),
+                    name: name.clone(),
+                },
+                subjects: Some(vec![subject]),
+            },
+        }
+    }
+
+    fn metadata(&self, name: String) -> ObjectMeta {
+        let labels = [(TOKEN_LABEL.to_owned(), self.name.clone())].into();
+        ObjectMeta { name: Some(name), labels: Some(labels), ..ObjectMeta::default() }
     }
 }
 
@@ -323,6 +387,27 @@ mod tests {
             let mut data = token().data();
             data.insert(key.to_owned(), ByteString(b"\xff".to_vec()));
             assert_eq!(HostToken::read("edge", &secret(data)), Err(HostTokenError(key)));
+        }
+    }
+
+    #[test]
+    fn a_token_can_register_and_list_nothing() {
+        let mut secret = token().secret();
+        secret.metadata.uid = Some("u".to_owned());
+        let TokenRights { account, role, binding } = token().rights("yard", &secret);
+        let rules = role.rules.expect("rules");
+        assert_eq!(
+            (rules.len(), rules[0].verbs.as_slice()),
+            (1, &["create".to_owned(), "get".to_owned()][..])
+        );
+        let subject = &binding.subjects.expect("subjects")[0];
+        assert_eq!(subject.name, "edge.join.machine.capstan.dev");
+        assert_eq!(
+            (account.metadata.name.as_ref(), subject.namespace.as_deref()),
+            (Some(&subject.name), Some("yard"))
+        );
+        for metadata in [account.metadata, role.metadata, binding.metadata] {
+            assert_eq!(metadata.owner_references.expect("an owner")[0].uid, "u");
         }
     }
 

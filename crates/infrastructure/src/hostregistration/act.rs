@@ -4,11 +4,20 @@ use capstan_api::infrastructure::{Host, HostRegistration};
 use capstan_controller::error::{Doing as _, Error};
 use capstan_controller::patch::Patcher;
 use capstan_controller::{Grounds, Result, destroy, owners, pause};
-use kube::ResourceExt as _;
-use kube::api::{ListParams, PostParams};
+use jiff::Timestamp;
+use k8s_openapi::NamespaceResourceScope;
+use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
+use k8s_openapi::api::core::v1::ServiceAccount;
+use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
+use kube::api::{Api, ListParams, ObjectMeta, Patch, PatchParams, PostParams};
+use kube::{Resource, ResourceExt as _};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use std::fmt::Debug;
 
 use super::decide::{self, RegistrationStep};
-use super::status;
+use super::{credential, status};
 use crate::context::Infrastructure;
 use crate::names::events;
 use crate::news::News;
@@ -69,5 +78,75 @@ async fn create(
     match api.create(&PostParams::default(), host).await {
         Err(kube::Error::Api(status)) if status.code == 409 => Err(Error::Conflict { doing: doing() }),
         made => made.map(|_| ()).doing(doing),
+    }
+}
+
+/// Gives an approved machine its rights, and then a token that only it can read. If the process stops before the token is
+/// written, no client has it.
+pub(super) async fn give_credential(
+    infrastructure: &Infrastructure,
+    registration: &HostRegistration,
+) -> Result<()> {
+    let namespace = registration.namespace().unwrap_or_default();
+    let accounts = infrastructure.api::<ServiceAccount>(&namespace);
+    let account = ensure(&accounts, credential::service_account(registration)).await?;
+    // A server refuses a binding to a role that is not there yet.
+    ensure(&infrastructure.api::<Role>(&namespace), credential::rights(registration)).await?;
+    ensure(&infrastructure.api::<RoleBinding>(&namespace), credential::binding(registration)).await?;
+    let uid = account.uid().unwrap_or_default();
+    let issued = infrastructure.now();
+    let (token, expires) = token(&accounts, &account.name_any(), &uid).await?;
+    let name = registration.name_any();
+    let doing = || format!("cannot give HostRegistration {namespace}/{name} its credential");
+    let credential = credential::sealed(registration, &token, &uid, issued, expires).map_err(|error| {
+        Error::user(format!("spec.publicKey of HostRegistration {name}"), error.to_string())
+    })?;
+    let patch = json!({
+        "metadata": {"resourceVersion": registration.resource_version()},
+        "spec": {"credential": credential},
+    });
+    let api = infrastructure.api::<HostRegistration>(&namespace);
+    api.patch(&name, &PatchParams::default(), &Patch::Merge(&patch)).await.map(|_| ()).doing(doing)
+}
+
+/// Creates an object, or corrects the one of its name.
+async fn ensure<K>(api: &Api<K>, wanted: Value) -> Result<K>
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
+        + Clone
+        + Debug
+        + DeserializeOwned
+        + Serialize,
+{
+    let name = wanted["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+    let doing = || format!("cannot make {} {name}", K::kind(&()));
+    let object: K =
+        serde_json::from_value(wanted.clone()).map_err(|error| Error::transient(doing(), error))?;
+    match api.create(&PostParams::default(), &object).await {
+        Err(kube::Error::Api(status)) if status.reason == "AlreadyExists" => {
+            api.patch(&name, &PatchParams::default(), &Patch::Merge(&wanted)).await.doing(doing)
+        }
+        made => made.doing(doing),
+    }
+}
+
+/// Requests a token of the ServiceAccount with this name and UID.
+async fn token(accounts: &Api<ServiceAccount>, name: &str, uid: &str) -> Result<(String, Timestamp)> {
+    let request = TokenRequest {
+        metadata: ObjectMeta { uid: Some(uid.to_owned()), ..ObjectMeta::default() },
+        spec: Some(TokenRequestSpec {
+            // The API server's own.
+            audiences: Some(Vec::new()),
+            expiration_seconds: Some(credential::LIFE.as_secs()),
+            ..TokenRequestSpec::default()
+        }),
+        status: None,
+    };
+    let doing = || format!("cannot get a token for ServiceAccount {name}");
+    let made = accounts.create_token_request(name, &PostParams::default(), &request).await.doing(doing)?;
+    let status = made.status.unwrap_or_default();
+    match (status.token, status.expiration_timestamp) {
+        (Some(token), Some(expires)) if !token.is_empty() => Ok((token, expires.0)),
+        _ => Err(Error::transient(doing(), "there is none in the answer")),
     }
 }

@@ -1,16 +1,19 @@
-//! HostRegistration: accepts machines that dial out, and records the Host that approves each of them.
+//! HostRegistration: accepts machines that dial out, records the Host that approves each of them, and gives them
+//! credentials.
 //!
 //! A machine creates its registration with a join token. This controller verifies the proof of the token, its expiry and its
-//! number of uses. It creates the Host if the rule of the token says so; otherwise it waits for a person. The bootstrap
-//! provider then gives the machine its credential, and the driver of the Host its instructions.
+//! number of uses. It creates the Host if the rule of the token says so; otherwise it waits for a person. An approved
+//! machine gets a credential of its own, and the driver of its Host instructs it.
 //!
-//! Reads: the HostRegistrations and Hosts of a namespace, and the Secrets of join tokens. Writes: `spec.host`, the owner and the
-//! conditions of the HostRegistration; Hosts that a rule approves; and Events. It deletes registrations that were refused or
-//! not approved in time. The registration of a Host goes with the Host, which owns it.
+//! Reads: the HostRegistrations and Hosts of a namespace, and the Secrets of join tokens. Writes: `spec.host`,
+//! `spec.credential`, the owner and the conditions of the HostRegistration; the ServiceAccount, Role and RoleBinding of its
+//! machine; Hosts that a rule approves; and Events. It deletes registrations that were refused or not approved in time. The
+//! registration of a Host goes with the Host, which owns it.
 //!
-//! Phases: pause; then step, status.
+//! Phases: pause; then step with status, and the [`credential`] of an approved machine.
 
 mod act;
+mod credential;
 mod decide;
 mod observe;
 mod status;
@@ -26,6 +29,7 @@ use kube::ResourceExt as _;
 use std::sync::Arc;
 
 use crate::context::Infrastructure;
+use decide::RegistrationStep;
 
 struct Registrations(Infrastructure);
 
@@ -54,6 +58,15 @@ impl Reconciler for Registrations {
         let seen = observe::observe(infrastructure, &registration).await?;
         let decision = decide::decide(&seen.observed(&registration), infrastructure.now());
         act::take(infrastructure, &registration, &decision.step).await?;
+        // The write of the host wakes it again: a credential is for a registration that names its Host.
+        if let RegistrationStep::Record(host) = &decision.step
+            && registration.spec.host.as_ref() == Some(&host.name_any())
+        {
+            return match credential::valid_for(&registration, infrastructure.now()) {
+                Some(wait) => Ok(Next::After(wait)),
+                None => act::give_credential(infrastructure, &registration).await.map(|()| Next::Changed),
+            };
+        }
         Ok(decision.again.map_or(Next::Changed, Next::After))
     }
 }
