@@ -10,6 +10,7 @@
 //! | [`check`] | whether this program could work on this machine, before it replaces another one |
 //! | [`guard`] | puts the previous program back if the new one does not work |
 //! | [`supervise`] | the supervisor of a command, which outlives the agent |
+//! | [`dialout`] | registers a machine that has no cluster yet, and executes the instructions of its Host |
 //! | [`sentinel`] | takes the place of rancher/system-agent on a machine that is not enrolled |
 //! | [`api`] | the requests to the management plane |
 //!
@@ -22,6 +23,7 @@ mod check;
 mod config;
 mod credential;
 mod daemon;
+mod dialout;
 mod enroll;
 mod explain;
 mod files;
@@ -109,6 +111,24 @@ enum Command {
         /// Folder of the command
         folder: PathBuf,
     },
+    /// Register this machine with a join token of `capstan host token`, and start the service that dials out; may be repeated
+    Register {
+        /// File with the join token; `-` is standard input
+        #[arg(long, value_name = "FILE", default_value = "-")]
+        token_file: PathBuf,
+
+        /// Register anew although this machine is registered
+        #[arg(long)]
+        again: bool,
+
+        /// Do not install the service that starts `capstan-agent dial`
+        #[arg(long)]
+        no_service: bool,
+    },
+    /// Dial out to the management plane of the registration, and execute its instructions, until told to stop
+    Dial,
+    /// Stop dialing out, and remove the registration from this machine; may be repeated
+    Unregister,
     /// Apply plans of rancher/system-agent, on a machine that is not enrolled; plans are not signed
     Sentinel {
         /// Configuration file of rancher/system-agent
@@ -162,6 +182,11 @@ fn main() -> ExitCode {
             Command::Check => check::run(&paths),
             Command::Guard { expired } => guard::run(&paths, expired).await,
             Command::Supervise { folder } => supervise::run(&folder).await,
+            Command::Register { token_file, again, no_service } => {
+                dialout::register(&paths, &token_file, again, !no_service).await
+            }
+            Command::Dial => Box::pin(dialout::dial(&paths)).await,
+            Command::Unregister => dialout::unregister(&paths).await,
             Command::Sentinel { config } => Box::pin(sentinel::run(&paths, &config)).await,
             Command::ValidateConfig { file } => sentinel::validate_config(&file),
             Command::ValidateConnection { file } => sentinel::validate_connection(&file),

@@ -9,7 +9,8 @@
 //!   Secrets, and the RBAC objects of machines.
 //!
 //! Kubernetes does not let a subject grant permissions that it does not have. The bootstrap provider therefore has the
-//! permissions that it grants to machines, in the same namespaces, instead of the verbs `escalate` and `bind`.
+//! permissions that it grants to machines, in the same namespaces, instead of the verbs `escalate` and `bind`. So has the
+//! infrastructure provider those that it grants to machines that dial out.
 //!
 //! Not allowed here: names of roles, and the manifests that contain them.
 
@@ -126,6 +127,23 @@ pub fn machine(report: &str, plan: &str, lease: &str) -> Vec<PolicyRule> {
     rules
 }
 
+/// Rules of every machine that has a join token: it registers itself, and looks for the answer. It cannot list registrations,
+/// so it can read only one whose random name it has chosen.
+pub fn joining_host() -> Vec<PolicyRule> {
+    vec![rule(INFRASTRUCTURE, &["hostregistrations"], &[&["create", "get"]])]
+}
+
+/// Rules of a machine that dials out: it reads its registration and writes its status.
+pub fn registered_host(registration: &str) -> Vec<PolicyRule> {
+    vec![
+        named(rule(INFRASTRUCTURE, &["hostregistrations"], &[&READ]), registration),
+        named(
+            rule(INFRASTRUCTURE, &["hostregistrations/status"], &[&["get", "update", "patch"]]),
+            registration,
+        ),
+    ]
+}
+
 /// The minimal rules of each group of controllers.
 pub fn access() -> Vec<GroupAccess> {
     let mut all = vec![core(), infrastructure(), bootstrap(), control_plane(), hooks()];
@@ -185,6 +203,7 @@ fn hook_caller() -> PolicyRule {
 fn infrastructure() -> GroupAccess {
     let mut everywhere = looked_after(INFRASTRUCTURE, &["hostpools", "hostclusters", "hostmachines"], &[]);
     everywhere.extend(looked_after(INFRASTRUCTURE, &["hosts"], &["create", "delete"]));
+    everywhere.extend(looked_after(INFRASTRUCTURE, &["hostregistrations"], &["delete"]));
     everywhere.extend([
         rule(CORE, &["clusters", "machines"], &[&READ]),
         // Which hosts a control plane may claim stands in its template. The control plane may be any provider's.
@@ -195,12 +214,21 @@ fn infrastructure() -> GroupAccess {
         // What has happened to hosts and to the machines that have them.
         rule("", &["events"], &[&["get", "create", "patch"]]),
     ]);
+    let made = ["get", "create", "patch"];
     GroupAccess {
         controllers: "infrastructure",
         everywhere,
         own_namespace: leader("infrastructure"),
-        // Bootstrap data, and what gets into hosts.
-        cluster_namespaces: vec![rule("", &["secrets"], &[&["get"]])],
+        // Bootstrap data, what gets into hosts, join tokens, and the key for instructions.
+        cluster_namespaces: vec![
+            rule("", &["secrets"], &[&["get"]]),
+            // Machines that dial out are given credentials of their own, with few rights.
+            rule("", &["serviceaccounts"], &[&made]),
+            rule("", &["serviceaccounts/token"], &[&["create"]]),
+            rule(RBAC, &["roles", "rolebindings"], &[&made]),
+            // They are given this; whoever gives it must hold it.
+            rule(INFRASTRUCTURE, &["hostregistrations/status"], &[&["get", "update", "patch"]]),
+        ],
     }
 }
 

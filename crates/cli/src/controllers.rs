@@ -12,7 +12,7 @@ use capstan_pki::issue::Identity;
 use capstan_plan::Digest;
 use capstan_sim::Sim;
 #[cfg(feature = "ssh")]
-use capstan_ssh::SshDriver;
+use capstan_ssh::{RegisteredDriver, SshDriver};
 use futures::FutureExt as _;
 use futures::future::{BoxFuture, Shared};
 use kube::Client;
@@ -274,7 +274,9 @@ impl Running {
                     self.sim = Some(sim.clone());
                     let drivers = Drivers::none().with(HostKind::Simulated, Arc::new(sim));
                     #[cfg(feature = "ssh")]
-                    let drivers = drivers.with(HostKind::Ssh, Arc::new(SshDriver::new(client.clone())));
+                    let drivers = drivers
+                        .with(HostKind::Ssh, Arc::new(SshDriver::new(client.clone())))
+                        .with(HostKind::Registered, Arc::new(RegisteredDriver::new(client.clone())));
                     let machines: Arc<dyn Provisioner> = Arc::<LocalMachines>::clone(machines);
                     let infrastructure = Infrastructure::new(client.clone(), drivers)
                         .within(scope.clone())

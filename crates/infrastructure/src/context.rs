@@ -18,7 +18,7 @@ use capstan_controller::{Caches, Result, Scope};
 use crate::driver::Drivers;
 use crate::news::News;
 use crate::provisioner::Provisioner;
-use crate::{host, hostcluster, hostmachine, hostmachinetemplate, hostpool};
+use crate::{host, hostcluster, hostmachine, hostmachinetemplate, hostpool, hostregistration};
 
 /// Default address of simulated clusters.
 const LOOPBACK: &str = "127.0.0.1";
@@ -186,6 +186,7 @@ where
 {
     vec![
         Box::pin(hostpool::run(infrastructure.written_as("capstan-hostpool"), stop.clone())),
+        Box::pin(hostregistration::run(infrastructure.written_as("capstan-hostregistration"), stop.clone())),
         Box::pin(host::run(infrastructure.written_as("capstan-host"), stop.clone())),
         Box::pin(hostcluster::run(infrastructure.written_as("capstan-hostcluster"), stop.clone())),
         Box::pin(hostmachine::run(infrastructure.written_as("capstan-hostmachine"), stop.clone())),

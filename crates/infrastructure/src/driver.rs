@@ -186,12 +186,20 @@ pub enum HostKind {
     Ssh,
     /// `spec.simulated`
     Simulated,
+    /// `spec.registration`
+    Registered,
 }
 
 impl HostKind {
     /// The kind of a host. The schema requires exactly one.
     pub const fn of(host: &Host) -> Self {
-        if host.spec.simulated.is_some() { Self::Simulated } else { Self::Ssh }
+        if host.spec.simulated.is_some() {
+            Self::Simulated
+        } else if host.spec.registration.is_some() {
+            Self::Registered
+        } else {
+            Self::Ssh
+        }
     }
 }
 
@@ -200,6 +208,7 @@ impl fmt::Display for HostKind {
         f.write_str(match self {
             Self::Ssh => "ssh",
             Self::Simulated => "simulated",
+            Self::Registered => "registered",
         })
     }
 }

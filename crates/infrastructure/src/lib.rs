@@ -1,4 +1,4 @@
-//! The infrastructure provider: HostPool, Host, HostCluster, HostMachine and HostMachineTemplate.
+//! The infrastructure provider: HostPool, HostRegistration, Host, HostCluster, HostMachine and HostMachineTemplate.
 //!
 //! This crate decides which host a machine gets, when the host is started with the bootstrap data, and how it is
 //! released, and it reports the progress. A host is reached through a [`HostDriver`], which comes from the [`Drivers`]
@@ -14,10 +14,12 @@
 mod context;
 pub mod driver;
 pub mod host;
+pub mod host_token;
 pub mod hostcluster;
 pub mod hostmachine;
 pub mod hostmachinetemplate;
 pub mod hostpool;
+pub mod hostregistration;
 pub mod names;
 mod news;
 pub mod provisioner;

@@ -85,6 +85,8 @@ pub mod events {
     pub const RELEASED: &str = "Released";
     /// Of a Host: it responds again.
     pub const REACHABLE: &str = "HostReachable";
+    /// Of a HostRegistration: a Host has the machine.
+    pub const APPROVED: &str = "Approved";
     /// Of a HostMachine: it has claimed a host.
     pub const HOST_CLAIMED: &str = "HostClaimed";
     /// Of a HostMachine: its host was released.

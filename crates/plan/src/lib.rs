@@ -14,6 +14,9 @@
 //!
 //! The [`OpenGates`] beside a plan name the gates that the agent may pass. [`Capabilities`] are what an agent understands, and what a
 //! plan needs.
+//!
+//! Machines that dial out are registered with a token of [`host_join`], and receive each [`instruction`] through their
+//! registration.
 
 mod base64_text;
 mod capability;
@@ -21,7 +24,9 @@ mod content;
 mod digest;
 mod gates;
 pub mod heartbeat;
+pub mod host_join;
 mod identity;
+pub mod instruction;
 mod path;
 mod report;
 mod schema;

@@ -6,12 +6,10 @@ use capstan_infrastructure::hostmachine::provider_id;
 use capstan_infrastructure::{
     BootstrapData, BootstrapState, DriverError, FollowState, HandOver, Reached, ResetState,
 };
-use futures::StreamExt as _;
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 use kube::{Client, ResourceExt as _};
 use std::sync::Arc;
-use tokio::sync::broadcast::error::RecvError;
 
 use crate::access::{Access, Opened, PinnedKeys, Sudo, pinnable};
 use crate::check::{self, Report};
@@ -188,15 +186,6 @@ impl HostDriver for SshDriver {
     }
 
     fn changes(&self) -> BoxStream<'static, HostKey> {
-        futures::stream::unfold(self.watch.subscribe(), |mut receiver| async {
-            loop {
-                match receiver.recv().await {
-                    Ok(key) => return Some((key, receiver)),
-                    Err(RecvError::Lagged(_)) => {}
-                    Err(RecvError::Closed) => return None,
-                }
-            }
-        })
-        .boxed()
+        self.watch.changes()
     }
 }

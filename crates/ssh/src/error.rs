@@ -139,6 +139,22 @@ pub enum SshError {
         after: Duration,
     },
 
+    /// The machine of a host that dials out is not known here.
+    #[error("spec.registration: {0}")]
+    Registration(String),
+
+    /// A machine that dials out does not answer.
+    #[error(
+        "spec.registration: the machine of HostRegistration {registration} did not answer while {doing}. See that it is \
+         up, that it reaches the management plane, and that its service capstan-host runs"
+    )]
+    Silent {
+        /// Name of the registration.
+        registration: String,
+        /// The operation.
+        doing: &'static str,
+    },
+
     /// A script failed.
     #[error("{doing} failed on the host{}", because(why))]
     Failed {
@@ -172,10 +188,12 @@ impl SshError {
             Self::WrongHostKey { .. } | Self::NoPinnedKeyOffered { .. } => &causes::HOST_KEY_MISMATCH,
             Self::Refused { .. } => &causes::CREDENTIALS_REFUSED,
             Self::NotRoot(_) => &causes::NOT_ROOT,
+            Self::Registration(_) => &causes::REGISTRATION_MISSING,
             Self::Down { .. }
             | Self::Protocol { .. }
             | Self::Lost { .. }
             | Self::Slow { .. }
+            | Self::Silent { .. }
             | Self::Failed { .. } => &causes::UNREACHABLE,
         }
     }

@@ -1,8 +1,9 @@
-//! Hosts that are reached over SSH.
+//! Hosts that are reached over SSH, or that dial out.
 //!
-//! This crate connects to hosts ([`access`], [`transport`]), reads their facts, executes bootstrap data on them, undoes
-//! that on a reset, and [`check`]s what would prevent a host from working. Small `sh` scripts run on the host;
-//! decisions are pure functions of this crate.
+//! This crate connects to hosts ([`access`], [`transport`]), or instructs them through their HostRegistration
+//! ([`RegisteredDriver`]). It reads their facts, executes bootstrap data on them, undoes that on a reset, and
+//! [`check`]s what would prevent a host from working. Small `sh` scripts run on the host; decisions are pure functions of
+//! this crate.
 //!
 //! It must not decide which host a machine gets (the infrastructure provider does), and must not know the purpose of
 //! bootstrap data.
@@ -23,6 +24,7 @@ pub mod fuzz;
 mod inventory;
 mod job;
 mod redact;
+mod registered;
 mod reset;
 mod script;
 mod settings;
@@ -33,6 +35,7 @@ mod work;
 pub use driver::SshDriver;
 pub use error::SshError;
 pub use inventory::{Inventory, PlaneInventory, SecretData};
+pub use registered::RegisteredDriver;
 pub use settings::Settings;
 
 /// Folder on a host with the records of each claim.

@@ -1,9 +1,12 @@
 //! Waits in the background until work on a host ends, so that controllers need not poll it.
 
 use capstan_infrastructure::driver::HostKey;
+use futures::StreamExt as _;
+use futures::stream::BoxStream;
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::broadcast;
+use tokio::sync::broadcast::error::RecvError;
 use tokio::task::JoinSet;
 
 use crate::error::SshError;
@@ -30,8 +33,17 @@ impl Default for Watch {
 
 impl Watch {
     /// News, from now on.
-    pub(crate) fn subscribe(&self) -> broadcast::Receiver<HostKey> {
-        self.0.news.subscribe()
+    pub(crate) fn changes(&self) -> BoxStream<'static, HostKey> {
+        futures::stream::unfold(self.0.news.subscribe(), |mut receiver| async {
+            loop {
+                match receiver.recv().await {
+                    Ok(key) => return Some((key, receiver)),
+                    Err(RecvError::Lagged(_)) => {}
+                    Err(RecvError::Closed) => return None,
+                }
+            }
+        })
+        .boxed()
     }
 
     /// Tells of a host when `work` is done. While somebody waits for that host already, nothing happens.

@@ -1,7 +1,7 @@
 //! The few requests that an agent makes of its management plane, over TLS with the pinned authority.
 //!
 //! Three objects by their names, and nothing else: the Secret of its plan to read, the status of its report and its
-//! Lease to write.
+//! Lease to write. A machine that dials out has one more: its registration.
 
 mod follow;
 
@@ -78,6 +78,11 @@ impl Api {
     /// What is at a path.
     pub(crate) async fn get(&self, path: &str) -> Result<Value, ApiError> {
         self.call(Method::GET, path, None).await
+    }
+
+    /// Creates an object in a collection. A repetition after a lost answer is a conflict: the object has a name.
+    pub(crate) async fn create(&self, path: &str, object: &Value) -> Result<Value, ApiError> {
+        self.call(Method::POST, path, Some((JSON, object))).await
     }
 
     /// Changes some fields of what is at a path, and returns what it is then.

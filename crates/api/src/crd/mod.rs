@@ -81,6 +81,7 @@ pub fn infrastructure_provider() -> Vec<CustomResourceDefinition> {
         of::<infrastructure::HostMachineTemplate>(),
         of::<infrastructure::Host>(),
         of::<infrastructure::HostPool>(),
+        of::<infrastructure::HostRegistration>(),
     ]
 }
 

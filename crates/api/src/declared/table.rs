@@ -10,8 +10,12 @@ const OF_SET: &str = "of a MachineSet";
 /// Objects that control planes create.
 const OF_CONTROL_PLANE: &str = "of a control plane";
 
+/// Objects that give a machine its rights.
+const OF_MACHINE: &str = "of a machine";
+
 /// Why the condition has two writers: the request to replace a Machine, and the answer of its owner.
 const ASKED: &str = "a health check asks the owner of the Machine, and the owner answers and clears it";
+const INSTRUCTED: &str = "both controllers instruct a machine that dials out, through the driver of its Host";
 const LOOKED_AT: &str =
     "the HostMachine controller checks the host right before it claims it and after it has started it";
 
@@ -189,7 +193,26 @@ static CONTROLLERS: &[Controller] = &[
         group: INFRASTRUCTURE,
         managers: &["capstan-host"],
         reads: &["Machine", "HostMachine", "HostPool"],
-        writes: &[Output::all("Host", &["status"]).shared(LOOKED_AT)],
+        writes: &[
+            Output::all("Host", &["status"]).shared(LOOKED_AT),
+            Output::all("HostRegistration", &["spec.instruction"]).shared(INSTRUCTED),
+        ],
+    },
+    Controller {
+        name: "hostregistration",
+        group: INFRASTRUCTURE,
+        managers: &["capstan-hostregistration"],
+        reads: &["Host", "Secret"],
+        writes: &[
+            Output::all("HostRegistration", &["spec.credential", "spec.host", "status.conditions"]),
+            Output::all("Host", &["metadata.labels", "spec.failureDomain", "spec.registration"])
+                .of("that the rule of a join token approves"),
+            Output::all("ServiceAccount", &["metadata", "automountServiceAccountToken"])
+                .of("of a machine that dials out"),
+            Output::all("Role", &["metadata", "rules"]).of("of a machine that dials out"),
+            Output::all("RoleBinding", &["metadata", "roleRef", "subjects"])
+                .of("of a machine that dials out"),
+        ],
     },
     Controller {
         name: "hostpool",
@@ -227,6 +250,7 @@ static CONTROLLERS: &[Controller] = &[
             Output::all("HostMachine", &["spec.claimID", "spec.hostName", "spec.providerID", "status"]),
             Output::all("Host", &["spec.claim", "spec.quarantine"]),
             Output::all("Host", &["status"]).shared(LOOKED_AT),
+            Output::all("HostRegistration", &["spec.instruction"]).shared(INSTRUCTED),
         ],
     },
     Controller {
@@ -268,9 +292,9 @@ static CONTROLLERS: &[Controller] = &[
             Output::all("MachineReport", &["metadata", "spec"]),
             Output::all("Secret", &["metadata", "data", "type"])
                 .of("bootstrap data and enrolment of a machine"),
-            Output::all("ServiceAccount", &["metadata", "automountServiceAccountToken"]),
-            Output::all("Role", &["metadata", "rules"]),
-            Output::all("RoleBinding", &["metadata", "roleRef", "subjects"]),
+            Output::all("ServiceAccount", &["metadata", "automountServiceAccountToken"]).of(OF_MACHINE),
+            Output::all("Role", &["metadata", "rules"]).of(OF_MACHINE),
+            Output::all("RoleBinding", &["metadata", "roleRef", "subjects"]).of(OF_MACHINE),
             Output::all("Lease", &["metadata"]),
         ],
     },
@@ -316,6 +340,14 @@ static CONTROLLERS: &[Controller] = &[
         group: "each machine",
         managers: &[],
         reads: &["Secret"],
-        writes: &[Output::all("MachineReport", &["status"]), Output::all("Lease", &["spec"])],
+        writes: &[
+            Output::all("MachineReport", &["status"]),
+            Output::all("Lease", &["spec"]),
+            Output::all(
+                "HostRegistration",
+                &["spec.facts", "spec.nonce", "spec.proof", "spec.publicKey", "spec.token"],
+            ),
+            Output::all("HostRegistration", &["status.agentVersion", "status.answer", "status.connectedAt"]),
+        ],
     },
 ];

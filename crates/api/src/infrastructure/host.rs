@@ -17,8 +17,8 @@ use crate::schema::{DNS_SUBDOMAIN, LABEL_VALUE, cel};
 #[schemars(extend(
     "x-kubernetes-validations" = cel([
         (
-            "has(self.ssh) != has(self.simulated)",
-            "set exactly one of ssh and simulated: a host is reached in one way",
+            "[has(self.ssh), has(self.simulated), has(self.registration)].exists_one(x, x)",
+            "set exactly one of ssh, simulated and registration: a host is reached in one way",
         ),
         (
             "!has(oldSelf.claim) || !has(self.claim) || self.claim.id == oldSelf.claim.id",
@@ -77,11 +77,16 @@ use crate::schema::{DNS_SUBDOMAIN, LABEL_VALUE, cel};
     )
 )]
 pub struct HostSpec {
-    /// SSH access to the host. Set exactly one of `ssh` and `simulated`.
+    /// SSH access to the host. Set exactly one of `ssh`, `simulated` and `registration`.
     pub ssh: Option<SshAccess>,
 
-    /// Makes the host a simulated one inside Capstan, without a real machine. Set exactly one of `ssh` and `simulated`.
+    /// Makes the host a simulated one inside Capstan, without a real machine. Set exactly one of `ssh`, `simulated` and
+    /// `registration`.
     pub simulated: Option<SimulatedHost>,
+
+    /// The machine dials out to Capstan. Set exactly one of `ssh`, `simulated` and `registration`. `capstan host approve`
+    /// sets it.
+    pub registration: Option<RegistrationAccess>,
 
     /// Failure domain of the host, such as a rack, a room or a site. Default: none.
     #[schemars(length(min = 1, max = 256))]
@@ -164,6 +169,20 @@ pub struct SecretReference {
     /// Name of the Secret.
     #[schemars(length(min = 1, max = 253), regex(pattern = DNS_SUBDOMAIN))]
     pub name: String,
+}
+
+/// A machine that dials out, and its pinned identity.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RegistrationAccess {
+    /// Name of the HostRegistration in the same namespace.
+    #[schemars(length(min = 1, max = 253), regex(pattern = DNS_SUBDOMAIN))]
+    pub name: String,
+
+    /// Public key of the machine, as in the HostRegistration: SubjectPublicKeyInfo of a P-256 key, in base64. Capstan does
+    /// not use a HostRegistration with another key.
+    #[schemars(length(min = 1, max = 256))]
+    pub public_key: String,
 }
 
 /// Settings of a host that Capstan simulates.

@@ -86,6 +86,15 @@ causes! {
     CREDENTIALS_REFUSED = Cause::person("CredentialsRefused", "add the public key to authorized_keys on the host, or correct the Secret");
     /// The user that logs in cannot become root.
     NOT_ROOT = Cause::person("NotRoot", "allow the user to use sudo without a password");
+    /// A machine that dials out has registered, and a person must approve it.
+    WAITING_FOR_APPROVAL = Cause::person("WaitingForApproval", "approve the machine (capstan host approve), or deny it (capstan host deny)");
+    /// The registration of a machine is not valid, for example because its join token has expired.
+    REGISTRATION_REFUSED = Cause::person("RegistrationRefused", "register the machine again with another join token (capstan host token)");
+    /// The HostRegistration of the host does not exist on this management plane, or belongs to another host or machine.
+    REGISTRATION_MISSING = Cause::person(
+        "RegistrationMissing",
+        "register the machine again (capstan host token), and approve it for the host (capstan host approve --host)",
+    );
     /// A machine would not work on the host.
     NOT_USABLE = Cause::person("NotUsable", "correct what the message names (capstan host check)");
     /// A person must clean or repair the host.

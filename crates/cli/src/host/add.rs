@@ -164,6 +164,7 @@ fn host(args: &AddArgs, host_keys: Vec<String>, secret: &str) -> Host {
     let spec = HostSpec {
         ssh: Some(ssh),
         simulated: None,
+        registration: None,
         failure_domain: args.failure_domain.clone(),
         unschedulable: None,
         claim: None,

@@ -2,8 +2,9 @@
 
 use anyhow::{Context, Result};
 use capstan_api::infrastructure::Host;
-use capstan_ssh::SshDriver;
+use capstan_infrastructure::HostKind;
 use capstan_ssh::check::{Level, Report};
+use capstan_ssh::{RegisteredDriver, SshDriver};
 use futures::StreamExt as _;
 use kube::ResourceExt as _;
 use kube::api::ListParams;
@@ -22,8 +23,11 @@ const PAUSE: Duration = Duration::from_secs(5);
 
 pub(super) async fn run(args: &CheckArgs) -> Result<()> {
     let place = args.place.connect().await?;
-    let driver = SshDriver::new(place.client.clone());
-    let find = async || check(args, &place, &driver).await;
+    let drivers = Drivers {
+        ssh: SshDriver::new(place.client.clone()),
+        registered: RegisteredDriver::new(place.client.clone()),
+    };
+    let find = async || check(args, &place, &drivers).await;
     let text = |reports: &Vec<Report>, look: Look| {
         look.fit(&reports.iter().map(|report| render(report, look)).collect::<String>())
     };
@@ -31,7 +35,12 @@ pub(super) async fn run(args: &CheckArgs) -> Result<()> {
     if reports.iter().all(|report| report.usable) { Ok(()) } else { Err(Exit(UNUSABLE).into()) }
 }
 
-async fn check(args: &CheckArgs, place: &Place, driver: &SshDriver) -> Result<Vec<Report>> {
+struct Drivers {
+    ssh: SshDriver,
+    registered: RegisteredDriver,
+}
+
+async fn check(args: &CheckArgs, place: &Place, drivers: &Drivers) -> Result<Vec<Report>> {
     let mut hosts = Vec::new();
     if args.all {
         let list = place.hosts().list(&ListParams::default()).await;
@@ -43,7 +52,7 @@ async fn check(args: &CheckArgs, place: &Place, driver: &SshDriver) -> Result<Ve
     let progress = Progress::new();
     let show = |done: usize| progress.show(&format!("checked {done} of {}", hosts.len()));
     show(0);
-    let mut looking = futures::stream::iter(&hosts).map(|host| look(driver, host)).buffer_unordered(AT_ONCE);
+    let mut looking = futures::stream::iter(&hosts).map(|host| look(drivers, host)).buffer_unordered(AT_ONCE);
     let mut reports: Vec<Report> = Vec::new();
     while let Some(report) = looking.next().await {
         reports.push(report);
@@ -53,11 +62,12 @@ async fn check(args: &CheckArgs, place: &Place, driver: &SshDriver) -> Result<Ve
     Ok(reports)
 }
 
-async fn look(driver: &SshDriver, host: &Host) -> Report {
-    match &host.spec.ssh {
-        Some(_) => driver.check(host).await,
+async fn look(drivers: &Drivers, host: &Host) -> Report {
+    match HostKind::of(host) {
+        HostKind::Ssh => drivers.ssh.check(host).await,
+        HostKind::Registered => drivers.registered.check(host).await,
         // No machine stands behind it.
-        None => Report { host: host.name_any(), usable: true, findings: Vec::new() },
+        HostKind::Simulated => Report { host: host.name_any(), usable: true, findings: Vec::new() },
     }
 }
 

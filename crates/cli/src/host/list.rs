@@ -100,6 +100,7 @@ fn address(host: &Host) -> String {
     match &host.spec.ssh {
         Some(ssh) if ssh.port == 22 => ssh.address.clone(),
         Some(ssh) => format!("{}:{}", ssh.address, ssh.port),
+        None if host.spec.registration.is_some() => "(dials out)".to_owned(),
         None => "(simulated)".to_owned(),
     }
 }

@@ -7,7 +7,9 @@ mod args;
 #[cfg(feature = "ssh")]
 mod check;
 mod list;
+mod registrations;
 mod remove;
+mod token;
 
 pub(crate) use args::HostVerb;
 
@@ -44,6 +46,10 @@ pub(crate) async fn run(verb: HostVerb) -> Result<()> {
         HostVerb::Add(_) | HostVerb::Check(_) => anyhow::bail!(
             "this capstan was compiled without SSH, as `make demo` does: use one from `cargo build --bin capstan`"
         ),
+        HostVerb::Token(args) => waiting(ASKING, token::run(&args)).await,
+        HostVerb::Registrations(args) => registrations::list(&args).await,
+        HostVerb::Approve(args) => waiting(ASKING, registrations::approve(&args)).await,
+        HostVerb::Deny(args) => waiting(ASKING, registrations::deny(&args)).await,
         HostVerb::Remove(args) => waiting(ASKING, remove::run(&args)).await,
         HostVerb::Abandon(args) => waiting(ASKING, abandon::run(&args)).await,
     }

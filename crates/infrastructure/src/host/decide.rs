@@ -51,7 +51,7 @@ pub(super) fn again(host: &Host, is_well: bool, now: Timestamp) -> Duration {
 pub fn is_reachable(host: &Host) -> bool {
     match HostKind::of(host) {
         HostKind::Simulated => !is_false(host, REACHABLE),
-        HostKind::Ssh => is_true(host, REACHABLE),
+        HostKind::Ssh | HostKind::Registered => is_true(host, REACHABLE),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Host: checks it, computes its state, and keeps the object while a machine has claimed it.
 //!
-//! Reads: the Host, the HostMachine that its claim names and the Machine of that, its HostPool, and the host itself
-//! through its driver. Writes: finalizer and status of the Host, and Events. For a Host that is deleted it removes the
+//! Reads: the Host, the HostMachine that its claim names and the Machine of that, its HostPool, the HostRegistration of a
+//! machine that dials out, and the host itself through its driver. Writes: finalizer and status of the Host, and Events. For a Host that is deleted it removes the
 //! machine that its pool created.
 //!
 //! Phases: pause, finalizer; then release, for a Host that is being deleted and not claimed, or [`look`], which checks

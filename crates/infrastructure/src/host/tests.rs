@@ -26,6 +26,7 @@ fn host() -> Host {
         HostSpec {
             ssh: None,
             simulated,
+            registration: None,
             failure_domain: None,
             unschedulable: None,
             claim: None,

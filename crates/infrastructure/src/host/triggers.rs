@@ -3,7 +3,7 @@
 use capstan_api::bootstrap::AGENT_CONNECTED;
 use capstan_api::conditions::{get, is_false, types};
 use capstan_api::core::Machine;
-use capstan_api::infrastructure::{Host, HostMachine};
+use capstan_api::infrastructure::{Host, HostMachine, HostRegistration};
 use capstan_controller::run;
 use futures::stream::BoxStream;
 use futures::{Stream, StreamExt as _};
@@ -15,7 +15,8 @@ use crate::context::Infrastructure;
 /// Hosts that are reconciled because of another object.
 pub(super) fn all(infrastructure: &Infrastructure) -> BoxStream<'static, ObjectRef<Host>> {
     let of_machines = futures::stream::select(of_machines(infrastructure), of_agents(infrastructure));
-    futures::stream::select(of_machines, of_drivers(infrastructure)).boxed()
+    let of_drivers = futures::stream::select(of_drivers(infrastructure), of_registrations(infrastructure));
+    futures::stream::select(of_machines, of_drivers).boxed()
 }
 
 /// The host of a Machine whose condition `AgentConnected` has changed.
@@ -58,6 +59,22 @@ fn is_silent(machine: &Machine) -> bool {
     let is_on_host =
         reference.kind == HostMachine::kind(&()) && reference.api_group == HostMachine::group(&());
     is_on_host && is_false(machine, AGENT_CONNECTED)
+}
+
+/// The host of a machine that has dialed in, or of a registration that was recorded or deleted.
+fn of_registrations(infrastructure: &Infrastructure) -> impl Stream<Item = ObjectRef<Host>> + Send + use<> {
+    infrastructure
+        .caches
+        .of::<HostRegistration>()
+        .changed(|registration| {
+            let connected = registration.status.as_ref().and_then(|status| status.connected_at.clone());
+            (registration.spec.host.clone(), connected)
+        })
+        .filter_map(|registration| {
+            let namespace = registration.namespace().unwrap_or_default();
+            let host = registration.spec.host.as_deref().map(|name| run::reference(&namespace, name));
+            std::future::ready(host)
+        })
 }
 
 /// Hosts that their drivers report as changed.

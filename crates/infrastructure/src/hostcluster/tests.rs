@@ -34,6 +34,7 @@ fn simulated(name: &str, domain: &str) -> Host {
     let spec = HostSpec {
         ssh: None,
         simulated: Some(SimulatedHost::default()),
+        registration: None,
         failure_domain: Some(domain.to_owned()),
         unschedulable: None,
         claim: None,

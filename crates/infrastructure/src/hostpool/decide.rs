@@ -136,6 +136,7 @@ fn host(pool: &HostPool, number: usize, name: &str) -> Host {
     let spec = HostSpec {
         ssh: listed.map(|listed| listed.ssh.clone()),
         simulated: pool.spec.simulated.clone(),
+        registration: None,
         failure_domain: listed.and_then(|listed| listed.failure_domain.clone()).or(in_turn),
         unschedulable: None,
         claim: None,

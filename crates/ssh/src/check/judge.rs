@@ -49,9 +49,12 @@ pub(super) const fn subject(error: &SshError) -> &'static str {
         | SshError::NothingPinned { .. }
         | SshError::Pin(_) => "host key",
         SshError::NotRoot(_) => "root",
-        SshError::Down { .. } | SshError::Protocol { .. } | SshError::Lost { .. } | SshError::Slow { .. } => {
-            "reachability"
-        }
+        SshError::Down { .. }
+        | SshError::Protocol { .. }
+        | SshError::Lost { .. }
+        | SshError::Slow { .. }
+        | SshError::Silent { .. } => "reachability",
+        SshError::Registration(_) => "registration",
         SshError::Failed { .. } => "scripts",
     }
 }
@@ -208,7 +211,7 @@ fn programs(collected: &Collected, found: &mut Findings) {
         found.add(Level::Problem, "download", message, "install the package curl");
     }
     let has_cloud_init = collected.programs.contains("cloud-init");
-    let how = if has_cloud_init { "by its own cloud-init" } else { "over SSH: there is no cloud-init" };
+    let how = if has_cloud_init { "by its own cloud-init" } else { "by Capstan: there is no cloud-init" };
     found.add(Level::Note, "bootstrap", format!("cloud-config will be carried out {how}"), "");
 }
 

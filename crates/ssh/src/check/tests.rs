@@ -12,6 +12,7 @@ fn host() -> Host {
     let spec = HostSpec {
         ssh: None,
         simulated: None,
+        registration: None,
         failure_domain: None,
         unschedulable: None,
         claim: None,

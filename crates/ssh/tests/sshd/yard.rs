@@ -106,6 +106,7 @@ impl Yard {
         let spec = HostSpec {
             ssh: Some(ssh),
             simulated: None,
+            registration: None,
             failure_domain: None,
             unschedulable: None,
             claim: None,

@@ -12,6 +12,7 @@ pub(super) fn host(name: &str) -> Host {
     let spec = HostSpec {
         ssh: None,
         simulated: Some(SimulatedHost::default()),
+        registration: None,
         failure_domain: None,
         unschedulable: None,
         claim: None,

@@ -1,0 +1,260 @@
+//! `capstan host registrations`, `approve` and `deny`: machines that dial out and wait for a person.
+
+use anyhow::{Context, Result, bail};
+use capstan_api::conditions::get;
+use capstan_api::infrastructure::{APPROVED, Host, HostRegistration, approved_reasons};
+use capstan_api::wait::causes;
+use capstan_infrastructure::host_token::{HostToken, secret_name};
+use capstan_infrastructure::hostregistration::host;
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Secret;
+use kube::ResourceExt as _;
+use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
+use serde_json::json;
+use std::io::Write as _;
+
+use super::args::{ApproveArgs, DenyArgs, RegistrationsArgs};
+use super::{read, refuse};
+use crate::client::{ASKING, Place};
+use crate::describe::age;
+use crate::progress::waiting;
+use crate::table::table;
+use crate::terminal::harmless;
+
+fn registrations(place: &Place) -> Api<HostRegistration> {
+    Api::namespaced(place.client.clone(), &place.namespace)
+}
+
+pub(super) async fn list(args: &RegistrationsArgs) -> Result<()> {
+    let place = args.place.connect().await?;
+    let found = waiting(ASKING, async { registrations(&place).list(&ListParams::default()).await }).await;
+    let found = found.with_context(|| format!("cannot list HostRegistrations in {}", place.namespace))?.items;
+    let text = match args.output {
+        Some(output) => output.print(&json!({"apiVersion": "v1", "kind": "List", "items": found}))?,
+        None if found.is_empty() => {
+            eprintln!("no machine has registered in namespace {}: see `capstan host token`", place.namespace);
+            return Ok(());
+        }
+        None => rows(&found, Timestamp::now()),
+    };
+    std::io::stdout().write_all(text.as_bytes()).map_err(Into::into)
+}
+
+/// What machines report about themselves is made harmless for terminals.
+fn rows(registrations: &[HostRegistration], now: Timestamp) -> String {
+    let rows: Vec<[String; 7]> = registrations
+        .iter()
+        .map(|registration| {
+            let facts = registration.spec.facts.clone().unwrap_or_default();
+            let text =
+                |value: Option<String>| harmless(&value.unwrap_or_default()).replace(['\n', '\t'], " ");
+            [
+                registration.name_any(),
+                state(registration).to_owned(),
+                registration.spec.host.clone().unwrap_or_default(),
+                text(facts.hostname),
+                text(facts.os_image),
+                registration.spec.token.clone(),
+                registration.creation_timestamp().map(|created| age(created.0, now)).unwrap_or_default(),
+            ]
+        })
+        .collect();
+    table(&["NAME", "STATE", "HOST", "HOSTNAME", "OS", "TOKEN", "AGE"], &rows)
+}
+
+/// The reason of the condition Approved; a registration that no manager has seen has none.
+fn state(registration: &HostRegistration) -> &str {
+    get(registration, APPROVED).map_or("Unknown", |condition| condition.reason.as_str())
+}
+
+fn is_approved(registration: &HostRegistration) -> bool {
+    state(registration) == approved_reasons::APPROVED
+}
+
+async fn find(place: &Place, name: &str) -> Result<HostRegistration> {
+    let namespace = &place.namespace;
+    let found = registrations(place).get_opt(name).await;
+    found.with_context(|| format!("cannot read HostRegistration {namespace}/{name}"))?.with_context(|| {
+        format!("there is no HostRegistration {name} in namespace {namespace} (see `capstan host registrations -n {namespace}`)")
+    })
+}
+
+pub(super) async fn approve(args: &ApproveArgs) -> Result<()> {
+    let place = args.place.connect().await?;
+    let registration = find(&place, &args.registration).await?;
+    refuse(obstacle(&registration))?;
+    let approved = match &args.host {
+        Some(name) => replace(&place, name, &registration).await?,
+        None => create(&place, args, &registration).await?,
+    };
+    let printed = match args.output {
+        Some(output) => output.print(&approved)?,
+        None => format!("host/{} approved\n", approved.name_any()),
+    };
+    crate::progress::clear();
+    std::io::stdout().write_all(printed.as_bytes()).map_err(Into::into)
+}
+
+/// Why the registration must not be approved, and what to do instead.
+fn obstacle(registration: &HostRegistration) -> Option<String> {
+    let name = registration.name_any();
+    if let Some(host) = registration.spec.host.as_ref().filter(|_| is_approved(registration)) {
+        return Some(format!("HostRegistration {name} is approved already: Host {host} has the machine"));
+    }
+    let condition = get(registration, APPROVED);
+    let Some(condition) = condition else {
+        return Some(format!(
+            "HostRegistration {name} was not checked yet: see that a manager runs, and try again"
+        ));
+    };
+    let waits = condition.reason == causes::WAITING_FOR_APPROVAL.reason;
+    (!waits).then(|| format!("HostRegistration {name} cannot be approved: {}", harmless(&condition.message)))
+}
+
+/// Makes a Host, with the labels of the join token.
+async fn create(place: &Place, args: &ApproveArgs, registration: &HostRegistration) -> Result<Host> {
+    let name = match &args.name {
+        Some(name) => name.clone(),
+        None => host_name(registration),
+    };
+    let token = &registration.spec.token;
+    let secrets: Api<Secret> = Api::namespaced(place.client.clone(), &place.namespace);
+    let secret =
+        secrets.get_opt(&secret_name(token)).await.context("cannot read the Secret of the join token")?;
+    let token = secret.and_then(|secret| HostToken::read(token, &secret).ok());
+    let mut host = host(&name, registration, token.as_ref());
+    host.labels_mut().extend(args.label.iter().cloned());
+    host.metadata.labels = host.metadata.labels.filter(|labels| !labels.is_empty());
+    if args.failure_domain.is_some() {
+        host.spec.failure_domain.clone_from(&args.failure_domain);
+    }
+    match place.hosts().create(&PostParams::default(), &host).await {
+        Err(kube::Error::Api(status)) if status.code == 409 => bail!(
+            "there is a Host {name} already: choose another name with --name, or give it this machine with --host {name}"
+        ),
+        made => made.with_context(|| format!("cannot make Host {}/{name}", place.namespace)),
+    }
+}
+
+/// The name that the machine reports, as far as it can be the name of an object.
+fn host_name(registration: &HostRegistration) -> String {
+    let reported =
+        registration.spec.facts.as_ref().and_then(|facts| facts.hostname.clone()).unwrap_or_default();
+    let label = reported.split('.').next().unwrap_or_default().to_ascii_lowercase();
+    let is_good = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    let is_label = !label.is_empty()
+        && label.len() <= 63
+        && label != "localhost"
+        && label.bytes().all(is_good)
+        && !label.starts_with('-')
+        && !label.ends_with('-');
+    if is_label { label } else { registration.name_any() }
+}
+
+/// Gives an existing Host the machine: it has registered again, or was installed anew.
+async fn replace(place: &Place, name: &str, registration: &HostRegistration) -> Result<Host> {
+    let host = read(place, name).await?;
+    if host.spec.registration.is_none() {
+        bail!("Host {name} does not dial out: it is reached in another way");
+    }
+    let patch = json!({
+        "metadata": {"resourceVersion": host.resource_version()},
+        "spec": {"registration": {
+            "name": registration.name_any(), "publicKey": registration.spec.public_key,
+        }},
+    });
+    match place.hosts().patch(name, &PatchParams::default(), &Patch::Merge(&patch)).await {
+        Err(kube::Error::Api(status)) if status.code == 409 => {
+            bail!("Host {name} has changed meanwhile; try again")
+        }
+        done => done.with_context(|| format!("cannot change Host {}/{name}", place.namespace)),
+    }
+}
+
+pub(super) async fn deny(args: &DenyArgs) -> Result<()> {
+    let place = args.place.connect().await?;
+    let registration = find(&place, &args.registration).await?;
+    let name = registration.name_any();
+    let approved = registration.spec.host.as_ref().filter(|_| is_approved(&registration));
+    refuse(approved.map(|host| {
+        format!("HostRegistration {name} is approved: remove the machine with `capstan host remove {host}`")
+    }))?;
+    // Only what was seen: one that was approved since is another version.
+    let only = Preconditions { resource_version: registration.resource_version(), uid: registration.uid() };
+    match registrations(&place).delete(&name, &DeleteParams::background().preconditions(only)).await {
+        Err(kube::Error::Api(status)) if status.code == 409 => {
+            bail!("HostRegistration {name} has changed since it was read; try again")
+        }
+        deleted => _ = deleted.with_context(|| format!("cannot delete HostRegistration {name}"))?,
+    }
+    crate::progress::clear();
+    writeln!(std::io::stdout(), "hostregistration/{name} denied").map_err(Into::into)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::Value;
+
+    fn registration(hostname: &str, host: &Value, reason: Option<&str>) -> HostRegistration {
+        let condition = reason.map(|reason| {
+            json!({"type": "Approved", "status": "False", "reason": reason, "message": "the\u{1b}[2J reason",
+                "lastTransitionTime": "1970-01-01T00:00:00Z"})
+        });
+        serde_json::from_value(json!({
+            "apiVersion": "infrastructure.cluster.x-k8s.io/v1alpha1", "kind": "HostRegistration",
+            "metadata": {"name": "host-1", "creationTimestamp": "1970-01-01T00:00:00Z"},
+            "spec": {"publicKey": "AAAA", "nonce": "n", "token": "edge", "proof": "0", "host": host,
+                "facts": {"hostname": hostname}},
+            "status": {"conditions": condition.into_iter().collect::<Vec<_>>()},
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn only_what_was_accepted_and_waits_can_be_approved() {
+        for (host, reason, says) in [
+            (json!(null), Some("WaitingForApproval"), None),
+            (json!("web-0"), Some("WaitingForApproval"), None),
+            (json!("web-0"), Some("Approved"), Some("is approved already: Host web-0")),
+            (json!(null), Some("RegistrationRefused"), Some("cannot be approved: the")),
+            (json!(null), None, Some("was not checked yet")),
+        ] {
+            let obstacle = obstacle(&registration("a", &host, reason));
+            match says {
+                None => assert_eq!(obstacle, None),
+                Some(says) => {
+                    let obstacle = obstacle.unwrap();
+                    assert!(obstacle.contains(says) && !obstacle.contains('\u{1b}'), "{obstacle}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_host_is_named_as_its_machine_if_that_is_a_name() {
+        for (hostname, expected) in [
+            ("edge-7", "edge-7"),
+            ("Edge-7.example.com", "edge-7"),
+            ("localhost", "host-1"),
+            ("", "host-1"),
+            ("-x", "host-1"),
+            ("ü", "host-1"),
+        ] {
+            assert_eq!(host_name(&registration(hostname, &json!(null), None)), expected, "{hostname}");
+        }
+    }
+
+    #[test]
+    fn a_registration_is_one_line_without_control_characters() {
+        let text = rows(
+            &[registration("edge-7\u{1b}[2J", &json!(null), Some("WaitingForApproval"))],
+            Timestamp::from_second(60).unwrap(),
+        );
+        assert_eq!(text.lines().count(), 2);
+        assert!(
+            text.contains("WaitingForApproval") && text.contains("60s") && !text.contains('\u{1b}'),
+            "{text}"
+        );
+    }
+}
