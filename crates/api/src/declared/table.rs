@@ -15,6 +15,8 @@ const ASKED: &str = "a health check asks the owner of the Machine, and the owner
 const LOOKED_AT: &str =
     "the HostMachine controller checks the host right before it claims it and after it has started it";
 
+const OF_NODE: &str = "core writes what the Machine has, and the control plane what only its Host has; each lists its own in annotations";
+
 /// Fields of a new Machine.
 const MACHINE: &[&str] = &[
     "metadata.labels",
@@ -44,6 +46,7 @@ const CLONED: &[&str] = &[
     "spec.distro",
     "spec.files",
     "spec.format",
+    "spec.hostConfig",
     "spec.hostSelector",
     "spec.node",
     "spec.onDrift",
@@ -116,7 +119,8 @@ static CONTROLLERS: &[Controller] = &[
             Output::all(
                 "Node of the workload cluster",
                 &["metadata.labels", "metadata.annotations", "spec.taints"],
-            ),
+            )
+            .shared(OF_NODE),
         ],
     },
     Controller {
@@ -263,6 +267,7 @@ static CONTROLLERS: &[Controller] = &[
             "MachineDeployment",
             "MachineReport",
             "Lease",
+            "Host",
             "HostMachineTemplate",
             "workload cluster",
         ],
@@ -279,6 +284,16 @@ static CONTROLLERS: &[Controller] = &[
             Output::all("CapstanConfig", &["status.conditions[Planned]", "status.plan"]),
             Output::all("HostMachine", CLONED).of(OF_CONTROL_PLANE),
             Output::all("CapstanRemediation", &["status"]),
+            Output::all(
+                "Node of the workload cluster",
+                &[
+                    "metadata.labels",
+                    "metadata.annotations[capstan.dev/labels-from-host]",
+                    "metadata.annotations[capstan.dev/taints-from-host]",
+                    "spec.taints",
+                ],
+            )
+            .shared(OF_NODE),
             Output::all("Secret", &["metadata", "data", "type"])
                 .of("plans, certificates, keys and the kubeconfig"),
         ],

@@ -9,10 +9,12 @@ mod host;
 mod hostcluster;
 mod hostmachine;
 mod hostpool;
+mod provider_id;
 
 pub use host::*;
 pub use hostcluster::*;
 pub use hostmachine::*;
 pub use hostpool::*;
+pub use provider_id::ProviderId;
 
 crate::status_conditions!(HostClusterStatus, HostMachineStatus, HostStatus, HostPoolStatus);

@@ -30,6 +30,7 @@ fn host() -> Host {
             unschedulable: None,
             claim: None,
             quarantine: None,
+            config: None,
         },
     )
 }
