@@ -44,6 +44,11 @@ async fn what_is_planned_is_what_happens() {
         .unwrap();
     user.changes(CONTROL_PLANE, &json!({"spec": {"version": NEW}}), &["drain and restart"]).await.unwrap();
 
+    let pods = json!({"settings": {"kubelet-arg": ["max-pods=80"]}});
+    let entry = json!({"hostConfig": [{"name": "every-host", "selector": {}, "config": pods}]});
+    user.changes(CONTROL_PLANE, &config(entry), &["restart"]).await.unwrap();
+    user.configures_a_host().await.unwrap();
+
     let version = json!({"spec": {"template": {"spec": {"version": NEW}}}});
     user.changes(WORKERS, &version, &["drain and restart", "drain and restart"]).await.unwrap();
     let timeout = json!({"spec": {"template": {"spec": {"deletion": {"nodeDrainTimeoutSeconds": 60}}}}});
@@ -282,6 +287,31 @@ impl User {
         self.is_calm().await?;
         ensure!(self.machines()? == before, "something was touched");
         Ok(())
+    }
+
+    /// The configuration of a Host changes its machine, and the plan says where a value comes from.
+    async fn configures_a_host(&mut self) -> Result<()> {
+        let machines = self.get(&["machines", "-l", "cluster.x-k8s.io/deployment-name=plan-workers"])?;
+        let id = items(&machines).next().context("no worker")?["spec"]["providerID"].clone();
+        let name = id.as_str().and_then(|id| id.split('/').nth(3)).context("a provider ID")?.to_owned();
+        let host = json!({
+            "apiVersion": "infrastructure.cluster.x-k8s.io/v1alpha1", "kind": "Host",
+            "metadata": {"name": name, "namespace": "default"}, "spec": {},
+        });
+        self.objects.insert(("Host".to_owned(), name.clone()), host);
+        let with = |settings: Value| json!({"spec": {"config": {"settings": settings}}});
+        let what = ("Host", name.as_str());
+        let (code, plan) = self.planned(&self.with(what, &with(json!({"data-dir": "/srv"}))))?;
+        let refused = format!("Host {name} spec.config.settings.data-dir");
+        ensure!(code == 1 && plan["refusals"][0]["field"] == refused.as_str(), "{code}: {plan:#}");
+        let change = with(json!({"kubelet-arg": ["max-pods=90"]}));
+        let (_, plan) = self.planned(&self.with(what, &change))?;
+        let field = &plan["machines"][0]["fields"][0];
+        ensure!(field["field"] == "spec.settings.kubelet-arg", "{plan:#}");
+        ensure!(field["origin"] == format!("Host {name} spec.config").as_str(), "{plan:#}");
+        let (_, text) = self.plan(&self.with(what, &change).to_string(), &[])?;
+        ensure!(text.contains(&format!("(from Host {name} spec.config)")), "{text}");
+        self.changes(what, &change, &["restart"]).await
     }
 
     /// A change waits for a maintenance window, as it was planned, and is made once there is none any more.

@@ -2,7 +2,7 @@
 //!
 //! A reference names group, kind and name. A label of the CRD names the version, so a provider can introduce a new version
 //! without a change of references. The first read of a kind also starts a watch: [`Externals::changes`] sends changes to the
-//! owners of the objects.
+//! objects and to their owners.
 
 use capstan_api::meta::ContractVersionedObjectReference;
 use capstan_text::api_version;
@@ -29,9 +29,9 @@ const CONTRACTS: [&str; 1] = ["v1beta2"];
 /// A CRD is read again after this time, unless said otherwise.
 const READ_AGAIN: Duration = Duration::from_secs(60);
 
-/// An object of a watched kind has changed; this is one of its owners.
+/// An object of a watched kind has changed: the object itself, or one of its owners.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Owner {
+struct Concerned {
     kind: String,
     namespace: Option<String>,
     name: String,
@@ -50,7 +50,7 @@ pub struct Externals {
 }
 
 struct Shared {
-    changes: Signal<Owner>,
+    changes: Signal<Concerned>,
     kinds: Mutex<HashMap<(String, String), ExternalKind>>,
     watches: Mutex<JoinSet<()>>,
 }
@@ -63,7 +63,7 @@ struct ExternalKind {
     objects: Option<Cache<DynamicObject>>,
     /// When its CRD was read: a provider may have introduced another version since.
     read: Instant,
-    /// The task that sends changes to owners. It is aborted when the kind is read in another version: a watch of a version that
+    /// The task that sends changes to objects and owners. It is aborted when the kind is read in another version: a watch of a version that
     /// is no longer served would be retried for ever.
     notifier: AbortHandle,
 }
@@ -132,6 +132,20 @@ impl Externals {
                 .map(Some)
                 .doing(|| format!("cannot read {} {namespace}/{}", reference.kind, reference.name)),
         }
+    }
+
+    /// All objects of a kind in a namespace. Served from the cache if there is one: without a request, and slightly stale.
+    pub async fn list(&self, group: &str, kind: &str, namespace: &str) -> Result<Vec<Arc<DynamicObject>>> {
+        let known = self.kind(group, kind).await?;
+        if let Some(objects) = &known.objects {
+            let mut found = objects.all().await?;
+            found.retain(|object| object.namespace().as_deref() == Some(namespace));
+            return Ok(found);
+        }
+        let api: Api<DynamicObject> = Api::namespaced_with(self.client.clone(), namespace, &known.resource);
+        let listed = api.list(&ListParams::default()).await;
+        let listed = listed.doing(|| format!("cannot list {kind} in {namespace}"))?;
+        Ok(listed.items.into_iter().map(Arc::new).collect())
     }
 
     /// Metadata of the objects in a namespace that have the kind of `reference` and the owner with the UID `owner`.
@@ -243,35 +257,37 @@ impl Externals {
     fn watch(&self, resource: &ApiResource) -> (Option<Cache<DynamicObject>>, AbortHandle) {
         if let Some(memory) = &self.memory {
             let objects = memory.of_external(&self.scope, resource);
-            let notifier = self.notify_owners(&objects);
+            let notifier = self.notify(&objects, &resource.kind);
             return (Some(objects), notifier);
         }
         let api: Api<PartialObjectMeta<DynamicObject>> = self.scope.api_of(&self.client, resource);
-        (None, self.notify_owners(&Cache::watching(api, watcher::Config::default(), &resource.kind)))
+        let objects = Cache::watching(api, watcher::Config::default(), &resource.kind);
+        (None, self.notify(&objects, &resource.kind))
     }
 
-    fn notify_owners<K: Cached>(&self, objects: &Cache<K>) -> AbortHandle {
-        let changes = self.shared.changes.clone();
+    fn notify<K: Cached>(&self, objects: &Cache<K>, kind: &str) -> AbortHandle {
+        let (changes, kind) = (self.shared.changes.clone(), kind.to_owned());
         let changed = objects.changed(kube::ResourceExt::resource_version);
         lock(&self.shared.watches).spawn(async move {
             let mut changed = std::pin::pin!(changed);
             while let Some(object) = changed.next().await {
-                for owner in object.owner_references() {
-                    let (kind, name) = (owner.kind.clone(), owner.name.clone());
-                    changes.send(&Owner { kind, namespace: object.namespace(), name });
+                let owners = object.owner_references().iter();
+                let owners = owners.map(|owner| (owner.kind.clone(), owner.name.clone()));
+                for (kind, name) in owners.chain([(kind.clone(), object.name_any())]) {
+                    changes.send(&Concerned { kind, namespace: object.namespace(), name });
                 }
             }
         })
     }
 
-    /// Objects of kind `K` that own a changed object.
+    /// Objects of kind `K` that have changed, if they are read by reference, and those that own a changed object.
     pub fn changes<K>(&self) -> impl Stream<Item = ObjectRef<K>> + Send + 'static + use<K>
     where
         K: Resource<DynamicType = ()> + 'static,
     {
-        self.shared.changes.listen().filter_map(|owner| async move {
-            let reference = (owner.kind == K::kind(&())).then(|| ObjectRef::new(&owner.name))?;
-            Some(match &owner.namespace {
+        self.shared.changes.listen().filter_map(|concerned| async move {
+            let reference = (concerned.kind == K::kind(&())).then(|| ObjectRef::new(&concerned.name))?;
+            Some(match &concerned.namespace {
                 Some(namespace) => reference.within(namespace),
                 None => reference,
             })

@@ -20,7 +20,7 @@ use std::error::Error;
 
 use crate::certificates::{Keys, NEEDED, Separation, contents};
 use crate::observe;
-use crate::plans::{Begun, Decision, Materials, Shelf, Written, decide, prepare, seal};
+use crate::plans::{Begun, Decision, Materials, Shelf, Written, decide, merged, prepare, seal};
 
 const VERSION: &str = "v1.36.0+k3s1";
 
@@ -151,8 +151,9 @@ impl Fleet {
         };
         let prepared = prepare(&materials, &self.cluster, (machine, config), &self.facts, index)
             .map_err(|outcome| format!("{outcome:?}"))?;
+        let merged = merged(machine, config, None).map_err(|outcome| format!("{outcome:?}"))?;
         let files = SecretFiles::new();
-        match decide(&materials, &prepared, (machine, config), &self.facts, index, &files) {
+        match decide(&materials, &prepared, (machine, config), &merged, &self.facts, index, &files) {
             Decision::Tell(Outcome::Refused { field, message }) => Err(format!("{field}: {message}").into()),
             decision => Ok(decision),
         }

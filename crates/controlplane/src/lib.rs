@@ -2,10 +2,11 @@
 //! machine of the cluster.
 //!
 //! **Reads** the CapstanControlPlane and its Cluster; of that Cluster all Machines, CapstanConfigs, MachineReports,
-//! MachineDeployments, Leases of agents and Secrets; infrastructure templates; Nodes, volumes and etcd of the workload
-//! cluster. **Alone writes** annotations and status of the CapstanControlPlane; the Machines, CapstanConfigs and
-//! infrastructure machines of the control plane; the Secrets with certificates, keys, the kubeconfig and plans; and of
-//! every machine the record of healing and the conditions `HealedInPlace` and `Planned`.
+//! MachineDeployments, Leases of agents and Secrets; the Hosts of its Machines; infrastructure templates; Nodes, volumes
+//! and etcd of the workload cluster. **Alone writes** annotations and status of the CapstanControlPlane; the Machines,
+//! CapstanConfigs and infrastructure machines of the control plane; the Secrets with certificates, keys, the kubeconfig
+//! and plans; of every machine the record of healing and the conditions `HealedInPlace` and `Planned`; and labels and
+//! taints of Nodes because of their Hosts.
 //!
 //! The phases, in order:
 //!
@@ -43,6 +44,7 @@ pub mod foresee;
 mod healing;
 mod kubeconfig;
 mod machines;
+mod marks;
 mod names;
 mod observe;
 mod plans;
@@ -77,6 +79,7 @@ use observe::{LONGEST_WAIT, Observed};
 use scope::Scope;
 
 pub use etcd::EtcdClient;
+pub use marks::Marks;
 pub use plans::Spare;
 pub use workload::{NodeView, NodesByName, Workload};
 
@@ -90,7 +93,7 @@ pub async fn run(
     scope: capstan_controller::Scope,
     stop: impl Future<Output = ()> + Send + Sync + 'static,
 ) {
-    let woken = triggers::control_planes(&caches, &scope, &remotes);
+    let woken = triggers::control_planes(&caches, &externals, &scope, &remotes);
     let (objects, caches) = (caches.of(), caches.written_as("capstan-controlplane"));
     let externals = externals.written_with(caches.client().clone());
     run::run(ControlPlane::new(caches, externals, remotes, tools), objects, scope, woken, stop).await;

@@ -41,6 +41,12 @@ pub(crate) const LEAVE_ETCD_HOOK: &str = "pre-terminate.delete.hook.machine.clus
 /// On a Node: the taint that keeps new pods off it.
 pub(crate) const CORDONED: &str = "capstan.dev/cordoned";
 
+/// On a Node: keys of labels that it has because of its Host.
+pub(crate) const LABELS_FROM_HOST: &str = "capstan.dev/labels-from-host";
+
+/// On a Node: keys and effects of taints that it has because of its Host.
+pub(crate) const TAINTS_FROM_HOST: &str = "capstan.dev/taints-from-host";
+
 /// On a plan Secret: the inputs of the next plan.
 pub(crate) use capstan_planner::plans::RECORD_ANNOTATION as PLAN_RECORD;
 

@@ -1,12 +1,15 @@
 //! The events that trigger a reconcile of a CapstanControlPlane, except its own: all objects that its decisions are
 //! made from.
 
+mod hosts;
+
 use capstan_api::agent::MachineReport;
 use capstan_api::bootstrap::CapstanConfig;
 use capstan_api::conditions::find;
 use capstan_api::controlplane::CapstanControlPlane;
 use capstan_api::core::{Cluster, Machine, MachineDeployment};
 use capstan_api::meta::labels;
+use capstan_controller::external::Externals;
 use capstan_controller::remote::Remotes;
 use capstan_controller::run::reference;
 use capstan_controller::{Caches, Scope, identity};
@@ -24,6 +27,7 @@ type Key = (String, String);
 /// Control planes of clusters with changes.
 pub(crate) fn control_planes(
     caches: &Caches,
+    externals: &Externals,
     scope: &Scope,
     remotes: &Remotes,
 ) -> impl Stream<Item = ObjectRef<CapstanControlPlane>> + Send + 'static + use<> {
@@ -73,6 +77,7 @@ pub(crate) fn control_planes(
         })
         .map(|deployment| Some((deployment.namespace()?, deployment.spec.cluster_name.clone())));
     let nodes = remotes.node_changes().map(Some);
+    let hosts = hosts::clusters(externals).map(Some);
     let streams: Vec<BoxStream<'static, Option<Key>>> = vec![
         clusters.boxed(),
         machines.boxed(),
@@ -81,6 +86,7 @@ pub(crate) fn control_planes(
         secrets.boxed(),
         deployments.boxed(),
         nodes.boxed(),
+        hosts.boxed(),
     ];
     select_all(streams).filter_map(move |key| {
         let all = all.clone();

@@ -2,12 +2,14 @@
 
 use capstan_controller::Knowledge;
 use capstan_controller::drain::{self, Drain, Outcome};
-use capstan_controller::error::{Error, Result, chain};
+use capstan_controller::error::{Doing as _, Error, Result, chain};
 use capstan_controller::remote::{LocalVolumes, Remotes};
 use k8s_openapi::api::core::v1::Node;
+use kube::api::{Api, Patch, PatchParams};
 use kube::{Client, ResourceExt as _};
 use std::future::Future;
 
+use crate::marks::Marks;
 use crate::names::CORDONED;
 
 pub use capstan_planner::facts::{NodeView, NodesByName};
@@ -38,6 +40,15 @@ pub trait Workload: Send + Sync + 'static {
     /// Uncordons a Node.
     fn uncordon(&self, namespace: &str, cluster: &str, node: &str)
     -> impl Future<Output = Result<()>> + Send;
+
+    /// Makes a Node have these labels and taints, if the Node exists.
+    fn mark(
+        &self,
+        namespace: &str,
+        cluster: &str,
+        node: &str,
+        marks: &Marks,
+    ) -> impl Future<Output = Result<()>> + Send;
 }
 
 impl Workload for Remotes {
@@ -63,6 +74,15 @@ impl Workload for Remotes {
 
     async fn uncordon(&self, namespace: &str, cluster: &str, node: &str) -> Result<()> {
         drain::uncordon(client(self, namespace, cluster).await?, node, CORDONED).await
+    }
+
+    async fn mark(&self, namespace: &str, cluster: &str, node: &str, marks: &Marks) -> Result<()> {
+        let Knowledge::Known(nodes) = Self::nodes(self, namespace, cluster).await? else { return Ok(()) };
+        let patch = nodes.by_name(node).and_then(|node| marks.patch(&node));
+        let Some(patch) = patch else { return Ok(()) };
+        let nodes: Api<Node> = Api::all(client(self, namespace, cluster).await?);
+        let patched = nodes.patch(node, &PatchParams::default(), &Patch::Merge(&patch)).await;
+        patched.map(|_| ()).doing(|| format!("cannot write labels and taints of Node {node}"))
     }
 }
 

@@ -11,6 +11,7 @@ mod crash;
 mod etcd;
 #[cfg(feature = "real")]
 mod flow;
+mod hosts;
 mod moved;
 mod tokens;
 mod world;

@@ -10,6 +10,7 @@
 pub mod cost;
 mod error;
 mod fingerprint;
+mod host;
 mod inputs;
 mod k3s;
 mod user;
@@ -23,8 +24,9 @@ use std::collections::BTreeMap;
 pub use capstan_planner::Version;
 pub use capstan_planner::plans::RESTART_GATE;
 pub use capstan_planner::{Fingerprint, Role};
-pub use cost::{Change, Cost, Subject, changes, classify};
+pub use cost::{Change, Cost, Subject, changes, classify, classify_on};
 pub use error::InputError;
+pub use host::{HostFacts, MergedConfig, Origin, merge};
 pub use inputs::{Certificates, Endpoint, Heal, Inputs, KeyPair, Network, SecretFiles, Snapshot, Software};
 
 /// Version of the renderer; it increases when plans are rendered differently. It is stored beside a plan for people to
@@ -98,8 +100,18 @@ pub fn render(inputs: &Inputs<'_>) -> Result<Rendered, InputError> {
 /// Checks a configuration before any machine gets a plan from it.
 ///
 /// # Errors
-/// If the configuration is invalid. The content of Secrets is not checked.
+/// If the configuration is invalid, for every machine or with an entry of `spec.hostConfig`. The content of Secrets is not
+/// checked.
 pub fn check(config: &CapstanConfigSpec, role: Role) -> Result<(), InputError> {
+    check_one(config, role)?;
+    for entry in &config.host_config {
+        let merged = host::with_entry(config, entry)?;
+        check_one(&merged.config, role).map_err(|error| merged.locate(error))?;
+    }
+    Ok(())
+}
+
+fn check_one(config: &CapstanConfigSpec, role: Role) -> Result<(), InputError> {
     let sources = config.files.iter().filter_map(|file| file.content_from.as_ref());
     let secrets =
         sources.map(|source| ((source.secret.name.clone(), source.secret.key.clone()), "".into())).collect();

@@ -4,9 +4,6 @@
 /// Label of Hosts: the HostPool that created the Host.
 pub const POOL_LABEL: &str = "capstan.dev/host-pool";
 
-/// Scheme of provider IDs.
-pub const PROVIDER_SCHEME: &str = "capstan";
-
 /// Names around a Host.
 pub mod host {
     /// Keeps a Host while a machine claims it.

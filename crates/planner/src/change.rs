@@ -63,12 +63,14 @@ pub struct Change {
     pub cost: Cost,
     /// The reason for users. Never contains a value.
     pub why: Cow<'static, str>,
+    /// Where the new value comes from, if it comes from the configuration of a Host.
+    pub origin: Option<String>,
 }
 
 impl Change {
     /// A change whose values are not shown.
     pub fn new(field: impl Into<String>, cost: Cost, why: impl Into<Cow<'static, str>>) -> Self {
-        Self { field: field.into(), from: None, to: None, cost, why: why.into() }
+        Self { field: field.into(), from: None, to: None, cost, why: why.into(), origin: None }
     }
 }
 

@@ -42,6 +42,13 @@ pub(crate) fn agent(agent: &str, lacking: &Capabilities) -> Wait {
     format!("{agent} does not support {lacking}, which the plan needs: upgrade the agent")
 }
 
+/// The configuration of the machine depends on its Host, which is not known.
+pub fn host(host: &str, why: &str) -> Wait {
+    format!(
+        "waits until Host {host} can be read, because the configuration of the machine depends on it: {why}"
+    )
+}
+
 /// The user has excluded the Machine.
 pub fn kept_out() -> Wait {
     format!("nothing is changed on the Machine, because it has the annotation {HOLD}")

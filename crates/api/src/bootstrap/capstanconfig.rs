@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 use std::collections::BTreeMap;
 
+use super::HostConfigEntry;
 use crate::conditions::Condition;
 use crate::meta::TemplateMetadata;
 use crate::schema::{DNS_SUBDOMAIN, cel, immutable};
@@ -111,6 +112,15 @@ pub struct CapstanConfigSpec {
     /// repairs them. `Report`: it reports them in the condition `MachineAsPlanned` of the Machine, and they stay as they
     /// are until they change in the plan. Default: `Repair`.
     pub on_drift: Option<DriftPolicy>,
+
+    /// Configuration of machines on Hosts with certain labels. Entries that select the Host of a machine count in their order;
+    /// `spec.config` of the Host counts last.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(
+        length(min = 1, max = 32),
+        extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"])
+    )]
+    pub host_config: Vec<HostConfigEntry>,
 }
 
 /// What the agent does about changes on the machine that no plan has made.

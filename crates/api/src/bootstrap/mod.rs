@@ -4,8 +4,10 @@
 //! setup reaches the machine as a plan, so that a later change can be made in place.
 
 mod capstanconfig;
+mod hostconfig;
 
 pub use capstanconfig::*;
+pub use hostconfig::*;
 
 crate::status_conditions!(CapstanConfigStatus);
 

@@ -19,6 +19,8 @@ const INSTRUCTED: &str = "both controllers instruct a machine that dials out, th
 const LOOKED_AT: &str =
     "the HostMachine controller checks the host right before it claims it and after it has started it";
 
+const OF_NODE: &str = "core writes what the Machine has, and the control plane what only its Host has; each lists its own in annotations";
+
 /// Fields of a new Machine.
 const MACHINE: &[&str] = &[
     "metadata.labels",
@@ -48,6 +50,7 @@ const CLONED: &[&str] = &[
     "spec.distro",
     "spec.files",
     "spec.format",
+    "spec.hostConfig",
     "spec.hostSelector",
     "spec.node",
     "spec.onDrift",
@@ -121,7 +124,8 @@ static CONTROLLERS: &[Controller] = &[
             Output::all(
                 "Node of the workload cluster",
                 &["metadata.labels", "metadata.annotations", "spec.taints"],
-            ),
+            )
+            .shared(OF_NODE),
         ],
     },
     Controller {
@@ -308,6 +312,7 @@ static CONTROLLERS: &[Controller] = &[
             "MachineDrainRule",
             "MachineReport",
             "Lease",
+            "Host",
             "HostMachineTemplate",
             "workload cluster",
         ],
@@ -324,6 +329,16 @@ static CONTROLLERS: &[Controller] = &[
             Output::all("CapstanConfig", &["status.conditions[Planned]", "status.plan"]),
             Output::all("HostMachine", CLONED).of(OF_CONTROL_PLANE),
             Output::all("CapstanRemediation", &["status"]),
+            Output::all(
+                "Node of the workload cluster",
+                &[
+                    "metadata.labels",
+                    "metadata.annotations[capstan.dev/labels-from-host]",
+                    "metadata.annotations[capstan.dev/taints-from-host]",
+                    "spec.taints",
+                ],
+            )
+            .shared(OF_NODE),
             Output::all("Secret", &["metadata", "data", "type"])
                 .of("plans, certificates, keys and the kubeconfig"),
         ],

@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 
+use crate::bootstrap::HostConfig;
 use crate::conditions::Condition;
 use crate::core::MachineAddress;
 use crate::schema::{DNS_SUBDOMAIN, LABEL_VALUE, cel};
@@ -102,6 +103,10 @@ pub struct HostSpec {
     /// Why the host is not claimed. Set by Capstan when a reset leaves something on the host, or when you run
     /// `capstan host abandon`. Remove it after you have cleaned the host.
     pub quarantine: Option<HostQuarantine>,
+
+    /// Configuration of the machine on this host. It takes precedence over the configuration of the machine and over
+    /// `spec.hostConfig` of its CapstanConfig.
+    pub config: Option<HostConfig>,
 }
 
 /// SSH access to a host.

@@ -10,12 +10,14 @@ mod hostcluster;
 mod hostmachine;
 mod hostpool;
 mod hostregistration;
+mod provider_id;
 
 pub use host::*;
 pub use hostcluster::*;
 pub use hostmachine::*;
 pub use hostpool::*;
 pub use hostregistration::*;
+pub use provider_id::ProviderId;
 
 crate::status_conditions!(
     HostClusterStatus,

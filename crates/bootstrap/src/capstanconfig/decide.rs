@@ -378,6 +378,23 @@ mod tests {
         assert_eq!(due().with(|w| w.key = None).decide(), Decision::Done(None));
     }
 
+    /// The bootstrap data is made before a Host is claimed. What depends on the Host comes with the plan, after the claim.
+    #[test]
+    fn bootstrap_data_does_not_depend_on_the_host() {
+        let on_hosts = |w: &mut World| {
+            let config = json!({"settings": {"node-ip": "10.0.0.2"}});
+            w.config["spec"] = json!({"hostConfig": [{"name": "a", "selector": {}, "config": config}]});
+        };
+        assert_eq!(World::ready().with(on_hosts).decide(), Decision::HandOut);
+        let lasts = |w: &mut World| {
+            let mut data = secret("id-0");
+            let renewal = Timestamp::from_second(1_000_001).expect("a time").to_string();
+            data["metadata"]["annotations"][TOKEN_RENEWAL] = json!(renewal);
+            w.secret = Some(data);
+        };
+        assert_eq!(World::ready().with(lasts).with(on_hosts).decide(), World::ready().with(lasts).decide());
+    }
+
     #[test]
     fn the_sooner_of_two_times_counts() {
         let after = |seconds| Next::After(Duration::from_secs(seconds));

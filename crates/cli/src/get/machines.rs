@@ -1,5 +1,6 @@
 //! The columns of `capstan get machines`. Pure.
 
+use capstan_api::infrastructure::ProviderId;
 use jiff::Timestamp;
 use kube::core::ApiResource;
 use serde_json::Value;
@@ -67,10 +68,9 @@ fn is_server(machine: &Value) -> bool {
     machine["metadata"]["labels"].get(CONTROL_PLANE).is_some()
 }
 
-/// The Host of a Machine on Capstan's infrastructure: its provider ID is `capstan://NAMESPACE/HOST/CLAIM`.
+/// The Host of a Machine on Capstan's infrastructure.
 fn host(provider_id: &Value) -> String {
-    let path = provider_id.as_str().and_then(|id| id.strip_prefix("capstan://"));
-    path.and_then(|path| path.split('/').nth(1)).unwrap_or_default().to_owned()
+    provider_id.as_str().and_then(ProviderId::parse).map(|id| id.host.to_owned()).unwrap_or_default()
 }
 
 /// The first internal address, else the first of any type.

@@ -169,6 +169,7 @@ fn host(args: &AddArgs, host_keys: Vec<String>, secret: &str) -> Host {
         unschedulable: None,
         claim: None,
         quarantine: None,
+        config: None,
     };
     let mut host = Host::new(&args.name, spec);
     if !args.label.is_empty() {

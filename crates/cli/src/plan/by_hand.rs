@@ -42,6 +42,10 @@ impl Future<'_> {
                     self.of_secret(namespace, tried).await?;
                     continue;
                 }
+                "Host" => {
+                    self.of_host(namespace, before, after).await?;
+                    continue;
+                }
                 _ => continue,
             };
             let Some(subject) = diff::subject(after) else { continue };
@@ -81,7 +85,13 @@ impl Future<'_> {
         Ok(())
     }
 
-    fn add_machine(&mut self, namespace: &str, machine: &Machine, found: &[Change], is_set_back: bool) {
+    pub(super) fn add_machine(
+        &mut self,
+        namespace: &str,
+        machine: &Machine,
+        found: &[Change],
+        is_set_back: bool,
+    ) {
         if found.is_empty() {
             return;
         }

@@ -78,6 +78,7 @@ fn walk(path: &[&str], old: Option<&Value>, new: Option<&Value>, is_secret: bool
         to: shown(new),
         cost: None,
         why: String::new(),
+        origin: None,
     });
 }
 

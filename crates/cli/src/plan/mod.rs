@@ -6,6 +6,7 @@
 mod by_hand;
 mod diff;
 mod future;
+mod hosts;
 mod manifests;
 mod render;
 mod report;

@@ -102,13 +102,17 @@ const fn color(outcome: Outcome) -> Color {
 }
 
 fn change(field: &Field) -> String {
-    let Field { field, from, to, .. } = field;
-    match (from, to) {
+    let Field { field, from, to, origin, .. } = field;
+    let text = match (from, to) {
         (None, None) => field.clone(),
         (Some(from), None) => format!("{field}: {from} would be taken away"),
         (None, Some(to)) => format!("{field}: {to}"),
         (Some(from), Some(to)) if from == to => format!("{field}: {to}"),
         (Some(from), Some(to)) => format!("{field}: {from} -> {to}"),
+    };
+    match origin {
+        Some(origin) => format!("{text} (from {origin})"),
+        None => text,
     }
 }
 
@@ -149,6 +153,7 @@ mod tests {
             to: Some("v2".to_owned()),
             cost: Some("drain and restart"),
             why: "another version is installed and started".to_owned(),
+            origin: None,
         }
     }
 
@@ -206,6 +211,13 @@ Nothing happens to: b
 Machines: 2 drained and restarted.
 ";
         assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn a_value_of_a_host_is_shown_with_its_origin() {
+        let origin = Some("Host rack-1 spec.config".to_owned());
+        let shown = change(&Field { field: "spec.settings.node-ip".to_owned(), origin, ..field() });
+        assert_eq!(shown, "spec.settings.node-ip: v1 -> v2 (from Host rack-1 spec.config)");
     }
 
     #[test]

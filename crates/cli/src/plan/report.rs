@@ -64,6 +64,9 @@ pub(crate) struct Field {
     pub(crate) cost: Option<&'static str>,
     #[serde(skip_serializing_if = "String::is_empty")]
     pub(crate) why: String,
+    /// Where the new value comes from, if it comes from the configuration of a Host.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) origin: Option<String>,
 }
 
 impl From<&Change> for Field {
@@ -74,6 +77,7 @@ impl From<&Change> for Field {
             to: change.to.clone(),
             cost: Some(change.cost.name()),
             why: change.why.to_string(),
+            origin: change.origin.clone(),
         }
     }
 }

@@ -9,8 +9,8 @@ use capstan_controller::{owners, pause};
 use capstan_core::machinedeployment::foresee::{self, Answer, Question, RolloutStep, World};
 use capstan_core::machinedeployment::limits::Limits;
 use capstan_core::runtime::CallError;
-use capstan_distro::Change;
 use capstan_distro::cost::{Subject, changes};
+use capstan_distro::{Change, HostFacts};
 use capstan_hooks::EXTENSION;
 use capstan_hooks::capstan::can_update;
 use kube::ResourceExt as _;
@@ -19,11 +19,18 @@ use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::future::Future;
+use super::hosts::ChangedConfig;
 use super::report::Refusal;
 use super::timeline::Owner;
 
 /// What the hooks think, for each old MachineSet.
-type Judged = BTreeMap<String, Vec<Change>>;
+type Judged = BTreeMap<String, JudgedSet>;
+
+/// What the hooks think of the change of one MachineSet. They do not know the Hosts of its machines.
+struct JudgedSet {
+    changes: Vec<Change>,
+    configs: Option<ChangedConfig>,
+}
 
 impl Future<'_> {
     pub(super) async fn deployment(&mut self, name: &(String, String)) -> Result<()> {
@@ -68,7 +75,8 @@ impl Future<'_> {
         if let Some(why) = &foresight.held {
             self.plan.refusals.push(Refusal::new(&title, why));
         }
-        add_machines(&mut owner, &world, &foresight, &judged);
+        let hosts = self.hosts(namespace, &world.machines).await?;
+        add_machines(&mut owner, &world, &foresight, &judged, &hosts);
         self.note(&title, &after, &foresight, leader.as_ref());
         self.timeline.add(owner);
         Ok(())
@@ -118,7 +126,13 @@ impl Future<'_> {
                 Ok(None) => Answer::Nobody,
                 Ok(Some(handler)) if handler.name.ends_with(&format!(".{EXTENSION}")) => {
                     let judgement = can_update::judge_machine_set(request);
-                    judged.insert(question.set.clone(), judgement.changes);
+                    let (current, desired) = (&request.current, &request.desired);
+                    let configs = ChangedConfig::between(
+                        current.bootstrap_config_template.as_ref(),
+                        desired.bootstrap_config_template.as_ref(),
+                    );
+                    let changes = judgement.changes;
+                    judged.insert(question.set.clone(), JudgedSet { changes, configs });
                     match judgement.refusal {
                         Some(why) => Answer::Refused(why),
                         None => Answer::Possible(Box::new(can_update::machine_set(request))),
@@ -139,14 +153,24 @@ impl Future<'_> {
     }
 }
 
-fn add_machines(owner: &mut Owner, world: &World, foresight: &foresee::Foresight, judged: &Judged) {
+fn add_machines(
+    owner: &mut Owner,
+    world: &World,
+    foresight: &foresee::Foresight,
+    judged: &Judged,
+    hosts: &BTreeMap<String, HostFacts>,
+) {
     for machine in world.machines.iter().filter(|machine| machine.metadata.deletion_timestamp.is_none()) {
         let name = machine.name_any();
         let set = owners::controller_of(&machine.metadata).map(|set| set.name.as_str()).unwrap_or_default();
-        let mut changes = judged.get(set).cloned().unwrap_or_default();
+        let judged = judged.get(set);
+        let mut changes = judged.map(|judged| judged.changes.clone()).unwrap_or_default();
         if foresight.held.is_some() {
             owner.refused(&name, &changes);
             continue;
+        }
+        if let Some(configs) = judged.and_then(|judged| judged.configs.as_ref()) {
+            changes = configs.on(hosts.get(&name), changes);
         }
         changes.extend(foresight.handed_down.get(&name).map(handed_down).unwrap_or_default());
         owner.machine(&name, &changes);

@@ -6,7 +6,7 @@ use capstan_api::core::Machine;
 use capstan_controller::plans::report;
 use capstan_controller::{Knowledge, owners};
 use capstan_distro::cost::{Setup, field};
-use capstan_distro::{Change, Cost, Subject, classify};
+use capstan_distro::{Change, Cost, HostFacts, Subject, classify, classify_on};
 use capstan_plan::{Report, TrustedKeys};
 use capstan_planner::annotations::MAINTENANCE_WINDOWS;
 use capstan_planner::facts::{self, AgentFacts, MachineFacts, Maintenance, NodesByName};
@@ -44,7 +44,7 @@ impl Machines {
             facts.control_plane = Self::is_of(machine, owner);
             facts.maintenance = own_windows(machine).unwrap_or_else(|| windows.clone());
             if let Some(config) = config.filter(|_| facts.control_plane) {
-                facts.changes = changes(owner, machine, config);
+                facts.changes = changes(owner, machine, config, self.hosts.get(&name));
             }
             let reported = facts.id.as_ref().and_then(|id| report(self.reports.get(&name)?, &name, id));
             facts.reported_revision = reported.as_ref().and_then(facts::reported_revision);
@@ -109,12 +109,26 @@ fn believable<'a>(
 }
 
 /// The differences between a machine and its control plane, in the fields of the control plane.
-fn changes(owner: &CapstanControlPlane, machine: &Machine, config: &CapstanConfig) -> Vec<Change> {
+fn changes(
+    owner: &CapstanControlPlane,
+    machine: &Machine,
+    config: &CapstanConfig,
+    host: Option<&Knowledge<HostFacts>>,
+) -> Vec<Change> {
     let old = Setup { version: machine.spec.version.as_deref().unwrap_or_default(), config: &config.spec };
     let new = Setup { version: &owner.spec.version, config: &owner.spec.config };
-    let mut changes = classify(old, new);
+    let mut changes = match host {
+        // An invalid Host is no reason to refuse a change of all machines: its machine gets no plan.
+        Some(Knowledge::Known(host)) => {
+            classify_on((old, Some(host)), (new, Some(host))).unwrap_or_else(|_| classify(old, new))
+        }
+        Some(Knowledge::Unknown(_)) => classify(old, new),
+        None => classify_on((old, None), (new, None)).unwrap_or_else(|_| classify(old, new)),
+    };
     for change in changes.iter_mut().filter(|change| change.field != "spec.version") {
-        change.field = change.field.replacen("spec.", "spec.config.", 1);
+        if let Some(field) = change.field.strip_prefix("spec.") {
+            change.field = format!("spec.config.{field}");
+        }
     }
     let template = template_name(&owner.spec.machine_template.spec.infrastructure_ref);
     if config.annotations().get(INFRASTRUCTURE_TEMPLATE).is_some_and(|made_from| *made_from != template) {

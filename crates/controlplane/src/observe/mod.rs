@@ -2,6 +2,7 @@
 
 mod facts;
 pub(crate) mod groups;
+pub(crate) mod hosts;
 pub(crate) mod machine;
 mod objects;
 

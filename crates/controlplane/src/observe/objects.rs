@@ -23,6 +23,7 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 use super::groups::{self, Replacements};
+use super::hosts::Hosts;
 use crate::certificates::NEEDED;
 use crate::healing;
 use crate::scope::Scope;
@@ -40,6 +41,7 @@ pub(crate) struct Machines {
     pub(crate) machines: BTreeMap<String, Arc<Machine>>,
     pub(crate) configs: BTreeMap<String, Arc<CapstanConfig>>,
     pub(crate) reports: BTreeMap<String, Arc<MachineReport>>,
+    pub(crate) hosts: Hosts,
     /// Machines whose agent has been silent for longer than the limit, and since when.
     pub(crate) silent: BTreeMap<String, Timestamp>,
     /// How many machines each group of workers may do without.
@@ -89,6 +91,7 @@ impl Scope<'_> {
             configs.extend(config.map(|config| (name.clone(), config)));
         }
         let reports = by_name(self.of_cluster::<MachineReport>().await?);
+        let hosts = self.hosts(&machines).await;
         let deployments = self.of_cluster::<MachineDeployment>().await?;
         let (budgets, replacements) = (groups::budgets(&deployments), Replacements::of(&deployments));
         let limit = healing::ladder(self.owner.spec.healing.as_ref()).silent_after;
@@ -96,7 +99,7 @@ impl Scope<'_> {
             self.contacts.heard(self.namespace, &self.cluster_name(), &self.leases().await?, self.now);
         }
         let silent = self.contacts.silent(self.namespace, &self.cluster_name(), limit, self.now);
-        Ok(Machines { machines, configs, reports, silent, budgets, replacements })
+        Ok(Machines { machines, configs, reports, hosts, silent, budgets, replacements })
     }
 
     /// The version and template of the next machine of an infrastructure template.

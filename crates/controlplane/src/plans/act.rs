@@ -24,6 +24,7 @@ use super::software::Shelf;
 use super::{observe, status, write};
 use crate::Tools;
 use crate::certificates::Keys;
+use crate::marks::Marks;
 use crate::names::{CORDONED, PLANNED, plan_secret};
 use crate::observe::{Machines, Observed};
 use crate::scope::Scope;
@@ -141,9 +142,15 @@ impl<W: Workload> Planner<'_, W> {
             Ok(prepared) => prepared,
             Err(outcome) => return Ok((outcome, None)),
         };
-        let files = observe::secret_files(scope, config).await?;
+        let merged = match decide::merged(machine, config, self.objects.hosts.get(&facts[index].name)) {
+            Ok(merged) => merged,
+            Err(outcome) => return Ok((outcome, None)),
+        };
+        self.mark(&facts[index], &Marks::of(machine, &merged)).await;
+        let files = observe::secret_files(scope, &merged.config).await?;
         let (own, read) = (&facts[index], self.plans.get(&plan_secret(&facts[index].name)).map(Arc::as_ref));
-        let new = match decide::decide(&self.materials, &prepared, (machine, config), facts, index, &files) {
+        let (materials, objects) = (&self.materials, (machine, config));
+        let new = match decide::decide(materials, &prepared, objects, &merged, facts, index, &files) {
             Decision::Tell(outcome) => {
                 if let Outcome::Failed { again, .. } = &outcome {
                     self.next = self.next.or(after(*again, scope.now));
@@ -272,6 +279,19 @@ impl<W: Workload> Planner<'_, W> {
         tracing::info!(machine = machine.name, plan = %plan.id, %revision, "plan cancelled");
         plan.cancelled = Some(revision);
         Ok(true)
+    }
+
+    /// Sets labels and taints of the Node because of the Host.
+    async fn mark(&mut self, machine: &MachineFacts, marks: &Marks) {
+        let (namespace, cluster) = (self.scope.namespace, self.scope.cluster_name());
+        if !self.api_responds {
+            return;
+        }
+        if let Err(error) = self.workload.mark(namespace, &cluster, machine.node_name(), marks).await {
+            // The plan does not depend on it.
+            tracing::warn!(machine = machine.name, error = chain(&error), "cannot write to its Node yet");
+            self.next = self.next.or(Next::After(UNTIL_PODS_ARE_GONE));
+        }
     }
 
     async fn uncordon(&mut self, machine: &mut MachineFacts) {

@@ -4,8 +4,8 @@
 
 use capstan_api::bootstrap::CapstanConfig;
 use capstan_api::core::Machine;
-use capstan_controller::{in_place, pause};
-use capstan_distro::{InputError, Rendered, Role, SecretFiles};
+use capstan_controller::{Knowledge, in_place, pause};
+use capstan_distro::{HostFacts, InputError, MergedConfig, Rendered, Role, SecretFiles, merge};
 use capstan_plan::{Capabilities, Revision};
 use capstan_planner::facts::{MachineFacts, Progress};
 use capstan_planner::plans::{
@@ -16,6 +16,7 @@ use kube::ResourceExt as _;
 
 use super::inputs::{self, Materials, Subject};
 use super::software::{self, About, Chosen, Missing};
+use crate::observe::hosts::provider_id;
 
 /// The beginning of the cluster.
 pub(crate) struct Begun {
@@ -89,11 +90,30 @@ pub(crate) fn prepare(
     Ok(Prepared { role, software })
 }
 
-/// The decision about the plan of the machine at `index`.
+/// The configuration of a machine with that of its Host, or what it waits for. A machine that is on no Host of Capstan has
+/// only its own configuration.
+pub(crate) fn merged(
+    machine: &Machine,
+    config: &CapstanConfig,
+    host: Option<&Knowledge<HostFacts>>,
+) -> Result<MergedConfig, Outcome> {
+    let host = match host {
+        None => None,
+        Some(Knowledge::Known(host)) => Some(host),
+        Some(Knowledge::Unknown(why)) => {
+            let name = provider_id(machine).map(|id| id.host).unwrap_or_default();
+            return Err(Outcome::Waiting(wait::host(name, why)));
+        }
+    };
+    merge(&config.spec, host).map_err(|error| refused(config, error))
+}
+
+/// The decision about the plan of the machine at `index`. `merged` is its configuration with that of its Host.
 pub(crate) fn decide(
     materials: &Materials<'_>,
     prepared: &Prepared,
     (machine, config): (&Machine, &CapstanConfig),
+    merged: &MergedConfig,
     facts: &[MachineFacts],
     index: usize,
     files: &SecretFiles,
@@ -104,12 +124,13 @@ pub(crate) fn decide(
     let offered = software::agent(materials.shelf.catalog, own.architecture.as_deref(), materials.owner);
     let agent = plans::agent_program(own, facts, offered.as_ref());
     let agent = agent.as_ref();
-    let subject = Subject { machine, config, facts: own, role: *role, others_serve, files, software, agent };
+    let subject =
+        Subject { machine, config: merged, facts: own, role: *role, others_serve, files, software, agent };
     let ran = runs(own);
     let current = own.plan.as_ref().map_or(Revision::FIRST, |plan| plan.id.revision());
     let render = |revision| {
         let rendered = inputs::rendered(materials, &subject, ran.as_ref(), revision);
-        rendered.map_err(|error| refused(config, error))
+        rendered.map_err(|error| refused(config, merged.locate(error)))
     };
     let mut rendered = match render(current) {
         Ok(rendered) => rendered,
@@ -162,6 +183,9 @@ pub(crate) fn decide(
 }
 
 fn refused(config: &CapstanConfig, error: InputError) -> Outcome {
-    let field = format!("CapstanConfig {} {}", config.name_any(), error.field);
+    let field = match error.host {
+        Some(_) => error.place(),
+        None => format!("CapstanConfig {} {}", config.name_any(), error.field),
+    };
     Outcome::Refused { field, message: error.message }
 }

@@ -1,10 +1,11 @@
 //! Computes the inputs of a plan from objects.
 
-use capstan_api::bootstrap::CapstanConfig;
+use capstan_api::bootstrap::HostTaint;
 use capstan_api::controlplane::CapstanControlPlane;
 use capstan_api::core::{Machine, MachineTaint};
 use capstan_distro::{
-    Endpoint, Heal, InputError, Inputs, Network, Rendered, Role, SecretFiles, Snapshot, is_of_version, render,
+    Endpoint, Heal, InputError, Inputs, MergedConfig, Network, Rendered, Role, SecretFiles, Snapshot,
+    is_of_version, render,
 };
 use capstan_plan::{AgentProgram, Capabilities, Capability, Revision};
 use capstan_planner::MachineFacts;
@@ -16,6 +17,7 @@ use std::collections::BTreeMap;
 
 use super::software::{Chosen, Shelf};
 use crate::certificates::Keys;
+use crate::marks::Marks;
 
 /// Labels in this domain are set by the kubelet from the first registration of the Node. Others are propagated by core,
 /// because a kubelet must not set them.
@@ -38,7 +40,8 @@ pub(crate) struct Materials<'a> {
 /// One machine, with its own inputs.
 pub(crate) struct Subject<'a> {
     pub(crate) machine: &'a Machine,
-    pub(crate) config: &'a CapstanConfig,
+    /// Its configuration, merged with that of its Host.
+    pub(crate) config: &'a MergedConfig,
     pub(crate) facts: &'a MachineFacts,
     pub(crate) role: Role,
     pub(crate) others_serve: bool,
@@ -55,7 +58,11 @@ pub(crate) fn rendered(
     revision: Revision,
 ) -> Result<Rendered, InputError> {
     let Subject { machine, config, facts, role, others_serve, files, software, agent } = subject;
-    let (labels, taints) = (node_labels(machine), machine.spec.taints.iter().map(taint).collect::<Vec<_>>());
+    let marks = Marks::of(machine, config);
+    let mut labels = marks.at_registration();
+    labels.extend(node_labels(machine));
+    let of_machine = machine.spec.taints.iter().map(taint);
+    let taints: Vec<String> = of_machine.chain(marks.taints.iter().map(host_taint)).collect();
     let version = facts.version.as_deref().unwrap_or_default();
     let former = ran.filter(|ran| ran.version != version);
     let programs = facts.plan.iter().flat_map(|plan| &plan.programs);
@@ -81,7 +88,7 @@ pub(crate) fn rendered(
         taints: &taints,
         capabilities: &capabilities,
         agent: *agent,
-        config: &config.spec,
+        config: &config.config,
         secrets: files,
         restart_after: after.as_deref(),
         heal: Heal {
@@ -131,6 +138,11 @@ fn node_labels(machine: &Machine) -> BTreeMap<String, String> {
 }
 
 fn taint(taint: &MachineTaint) -> String {
+    let value = taint.value.as_ref().map(|value| format!("={value}")).unwrap_or_default();
+    format!("{}{value}:{:?}", taint.key, taint.effect)
+}
+
+fn host_taint(taint: &HostTaint) -> String {
     let value = taint.value.as_ref().map(|value| format!("={value}")).unwrap_or_default();
     format!("{}{value}:{:?}", taint.key, taint.effect)
 }

@@ -20,7 +20,7 @@ pub use software::Spare;
 
 #[cfg(feature = "bench")]
 pub(crate) use {
-    decide::{Begun, Decision, Written, decide, prepare},
+    decide::{Begun, Decision, Written, decide, merged, prepare},
     inputs::Materials,
     software::Shelf,
     write::seal,

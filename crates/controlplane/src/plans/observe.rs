@@ -1,6 +1,6 @@
 //! Reads plans that were written, and the Secrets that new plans need.
 
-use capstan_api::bootstrap::CapstanConfig;
+use capstan_api::bootstrap::CapstanConfigSpec;
 use capstan_controller::error::Result;
 use capstan_controller::secrets;
 use capstan_distro::{RESTART_GATE, SecretFiles};
@@ -56,9 +56,9 @@ pub(super) fn data_of(secret: &Secret) -> SecretData {
 }
 
 /// The content that the files of a config refer to. Missing content is left out: the renderer names the field.
-pub(super) async fn secret_files(scope: &Scope<'_>, config: &CapstanConfig) -> Result<SecretFiles> {
+pub(super) async fn secret_files(scope: &Scope<'_>, config: &CapstanConfigSpec) -> Result<SecretFiles> {
     let mut files = SecretFiles::new();
-    for source in config.spec.files.iter().filter_map(|file| file.content_from.as_ref()) {
+    for source in config.files.iter().filter_map(|file| file.content_from.as_ref()) {
         let reference = &source.secret;
         if let Some(secret) = scope.get::<Secret>(&reference.name).await?
             && let Some(bytes) = secrets::get(&secret, &reference.key)

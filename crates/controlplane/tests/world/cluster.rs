@@ -9,7 +9,7 @@ use capstan_controller::error::{Error, Result as ControllerResult};
 use capstan_controller::etcd::{Access, Etcd, Member, Members};
 use capstan_controller::remote::LocalVolumes;
 use capstan_controller::{Knowledge, Next};
-use capstan_controlplane::{NodeView, NodesByName};
+use capstan_controlplane::{Marks, NodeView, NodesByName};
 use futures::future::BoxFuture;
 
 use capstan_testkit::crash::{CrashPoint, DEAD, WriteOutcome};
@@ -39,6 +39,8 @@ struct State {
     nodes: BTreeMap<String, u64>,
     /// Nodes that are not Ready although everything runs, as with a broken network.
     broken: BTreeSet<String>,
+    /// Labels and taints of Nodes because of their Hosts.
+    marks: BTreeMap<String, Marks>,
     /// Volumes of users.
     volumes: LocalVolumes,
     /// Whether the manager does not reach the API server.
@@ -223,6 +225,11 @@ impl Workload {
         self.state().is_known()
     }
 
+    /// Labels and taints of a Node because of its Host.
+    pub(crate) fn marks(&self, node: &str) -> Marks {
+        self.state().marks.get(node).cloned().unwrap_or_default()
+    }
+
     /// Whether the manager's list of Nodes is empty although there are some.
     pub(crate) fn lists_nothing(&self) -> bool {
         self.state().empty > 0
@@ -405,6 +412,19 @@ impl capstan_controlplane::Workload for Workload {
                 return Err(no_majority());
             }
             state.cordoned.remove(node);
+            Ok(())
+        })
+    }
+
+    async fn mark(&self, _: &str, _: &str, node: &str, marks: &Marks) -> ControllerResult<()> {
+        if self.marks(node) == *marks {
+            return Ok(());
+        }
+        self.write(|state| {
+            if !state.has_majority() {
+                return Err(no_majority());
+            }
+            state.marks.insert(node.to_owned(), marks.clone());
             Ok(())
         })
     }

@@ -151,6 +151,7 @@ impl Diff {
             to: show::show(shown, &at.name, new),
             cost,
             why: why.into(),
+            origin: None,
         });
     }
 

@@ -4,6 +4,7 @@
 //! (unless they must not be shown) and its [`Cost`]. Tests walk the schemas and fail if a field is in no class.
 
 mod diff;
+mod on_host;
 mod reference;
 mod show;
 mod table;
@@ -15,13 +16,14 @@ use serde_json::{Value, json};
 use crate::error::InputError;
 
 pub use capstan_planner::change::{Change, Cost};
+pub use on_host::classify_on;
 pub use reference::reference;
 pub use table::{Field, Rule, Subject, field, fields};
 
 /// A configuration error is a change that is refused.
 impl From<InputError> for Change {
     fn from(error: InputError) -> Self {
-        Self::new(error.field, Cost::Refused, error.message)
+        Self::new(error.place(), Cost::Refused, error.message)
     }
 }
 

@@ -25,11 +25,13 @@ pub enum Subject {
     Cluster,
     /// HostCluster.
     HostCluster,
+    /// Host.
+    Host,
 }
 
 impl Subject {
     /// All subjects.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::ControlPlane,
         Self::Deployment,
         Self::Machine,
@@ -40,6 +42,7 @@ impl Subject {
         Self::HostMachineTemplate,
         Self::Cluster,
         Self::HostCluster,
+        Self::Host,
     ];
 
     /// The subject of a kind; none if its changes do not affect machines.
@@ -60,6 +63,7 @@ impl Subject {
             Self::HostMachineTemplate => "HostMachineTemplate",
             Self::Cluster => "Cluster",
             Self::HostCluster => "HostCluster",
+            Self::Host => "Host",
         }
     }
 }
@@ -128,8 +132,8 @@ impl Field {
 
 use Rule::{Always, File, Setting, Template, Version};
 use Subject::{
-    Cluster, Config, ConfigTemplate, ControlPlane, Deployment, HostCluster, HostMachine, HostMachineTemplate,
-    Machine, Set,
+    Cluster, Config, ConfigTemplate, ControlPlane, Deployment, Host, HostCluster, HostMachine,
+    HostMachineTemplate, Machine, Set,
 };
 
 const NOTHING: Rule = Always(Cost::Nothing);
@@ -153,6 +157,12 @@ const BETWEEN: &str = "what differs between the templates counts";
 const TEMPLATE: &str =
     "only new machines come to know it: for those there are, make another template and name that one";
 const COMMAND: &str = "a command that is new or different is run once";
+const K3S_SETTING: &str = "k3s reads its settings when it starts";
+const FILE: &str = "the file is written";
+const OTHER_HOSTS: &str = "at most: it depends on what differs for the Hosts that are selected";
+/// Of labels and taints that belong to a Host.
+pub(super) const TO_NODE: &str = "it reaches the Node at once";
+const INVENTORY: &str = "it counts for the claim of the Host, and reaches no machine";
 
 const FIELDS: &[Field] = &[
     Field::new(
@@ -223,11 +233,9 @@ const FIELDS: &[Field] = &[
         "a machine cannot go from one distribution to another: make another cluster",
     ),
     Field::new(Config, "spec.format", NOTHING, "only new machines start with bootstrap data"),
-    Field::new(Config, "spec.settings.*", Setting, "k3s reads its settings when it starts")
-        .shown(Disclosure::Setting)
-        .whole(),
-    Field::new(Config, "spec.files", File, "the file is written").by(&["path"]),
-    Field::new(Config, "spec.files[].content", File, "the file is written").shown(Disclosure::Digest),
+    Field::new(Config, "spec.settings.*", Setting, K3S_SETTING).shown(Disclosure::Setting).whole(),
+    Field::new(Config, "spec.files", File, FILE).by(&["path"]),
+    Field::new(Config, "spec.files[].content", File, FILE).shown(Disclosure::Digest),
     Field::new(Config, "spec.before", LIVE, COMMAND).by(&["name"]),
     Field::new(Config, "spec.after", LIVE, COMMAND).by(&["name"]),
     Field::new(
@@ -239,6 +247,15 @@ const FIELDS: &[Field] = &[
     .by(&["name"]),
     Field::new(Config, "spec.release", LIVE, "it counts when the machine's host is released"),
     Field::new(Config, "spec.onDrift", LIVE, "it counts when the agent next finds a change on the machine"),
+    Field::new(Config, "spec.hostConfig", Always(Cost::DrainAndRestart), OTHER_HOSTS).by(&["name"]),
+    Field::new(Config, "spec.hostConfig[].selector", Always(Cost::DrainAndRestart), OTHER_HOSTS).whole(),
+    Field::new(Config, "spec.hostConfig[].config.settings.*", Setting, K3S_SETTING)
+        .shown(Disclosure::Setting)
+        .whole(),
+    Field::new(Config, "spec.hostConfig[].config.files", File, FILE).by(&["path"]),
+    Field::new(Config, "spec.hostConfig[].config.files[].content", File, FILE).shown(Disclosure::Digest),
+    Field::new(Config, "spec.hostConfig[].config.labels", LIVE, TO_NODE),
+    Field::new(Config, "spec.hostConfig[].config.taints", LIVE, TO_NODE).by(&["key", "effect"]),
     Field::new(
         HostMachine,
         "metadata",
@@ -297,6 +314,14 @@ const FIELDS: &[Field] = &[
     Field::new(ConfigTemplate, "spec.template.spec.files", NOTHING, TEMPLATE).by(&["path"]),
     Field::new(ConfigTemplate, "spec.template.spec.files[].content", NOTHING, TEMPLATE)
         .shown(Disclosure::Digest),
+    Field::new(ConfigTemplate, "spec.template.spec.hostConfig", NOTHING, TEMPLATE).by(&["name"]),
+    Field::new(ConfigTemplate, "spec.template.spec.hostConfig[].config.settings.*", NOTHING, TEMPLATE)
+        .shown(Disclosure::Setting)
+        .whole(),
+    Field::new(ConfigTemplate, "spec.template.spec.hostConfig[].config.files", NOTHING, TEMPLATE)
+        .by(&["path"]),
+    Field::new(ConfigTemplate, "spec.template.spec.hostConfig[].config.files[].content", NOTHING, TEMPLATE)
+        .shown(Disclosure::Digest),
     Field::new(HostMachineTemplate, "metadata", NOTHING, TEMPLATE),
     Field::new(HostMachineTemplate, "spec.template", NOTHING, TEMPLATE),
     Field::new(Cluster, "metadata", NOTHING, "labels and annotations of the Cluster reach no machine"),
@@ -331,6 +356,18 @@ const FIELDS: &[Field] = &[
         "every kubeconfig and node points to it: make another cluster",
     ),
     Field::new(HostCluster, "spec.hostSelector", NOTHING, "only new machines claim hosts by it").whole(),
+    Field::new(Host, "metadata", NOTHING, "labels count where spec.hostConfig selects Hosts by them"),
+    Field::new(Host, "spec.ssh", NOTHING, "Capstan connects to the host with it, and it reaches no machine"),
+    Field::new(Host, "spec.simulated", NOTHING, "it changes how fast the simulated host is, and no machine"),
+    Field::new(Host, "spec.failureDomain", NOTHING, "only new machines come to know it"),
+    Field::new(Host, "spec.unschedulable", NOTHING, INVENTORY),
+    Field::new(Host, "spec.claim", NOTHING, INVENTORY).whole(),
+    Field::new(Host, "spec.quarantine", NOTHING, INVENTORY),
+    Field::new(Host, "spec.config.settings.*", Setting, K3S_SETTING).shown(Disclosure::Setting).whole(),
+    Field::new(Host, "spec.config.files", File, FILE).by(&["path"]),
+    Field::new(Host, "spec.config.files[].content", File, FILE).shown(Disclosure::Digest),
+    Field::new(Host, "spec.config.labels", LIVE, TO_NODE),
+    Field::new(Host, "spec.config.taints", LIVE, TO_NODE).by(&["key", "effect"]),
 ];
 
 /// The whole table.

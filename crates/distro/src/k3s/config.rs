@@ -92,20 +92,30 @@ fn decided(inputs: &Inputs<'_>) -> Map<String, Value> {
 
 fn check(key: &str, value: &Value, role: Role) -> Result<(), InputError> {
     let field = format!("spec.settings.{key}");
-    if let Some(why) = settings::decided_because(key) {
-        return Err(InputError::new(field, format!("is decided by Capstan, because {why}: take it out")));
+    if let Some(why) = refused(key, value) {
+        return Err(InputError::new(field, why));
     }
     if settings::find(key).on == On::Servers && !role.is_server() {
         return Err(InputError::new(field, "is a setting of servers, and this is a worker: take it out"));
     }
-    let kubelet = entries(value).into_iter().filter_map(|entry| entry.as_str().map(str::to_owned));
-    for entry in kubelet.filter(|_| settings::plain(key) == "kubelet-arg") {
-        let name = entry.split('=').next().unwrap_or_default().trim_start_matches('-');
-        if DECIDED_KUBELET.contains(&name) {
-            return Err(InputError::new(field, format!("{name} is decided by Capstan: take it out")));
-        }
-    }
     Ok(())
+}
+
+/// Why a setting is refused on any machine, with the remedy.
+fn refused(key: &str, value: &Value) -> Option<String> {
+    if let Some(why) = settings::decided_because(key) {
+        return Some(format!("is decided by Capstan, because {why}: take it out"));
+    }
+    let kubelet = entries(value).into_iter().filter_map(|entry| entry.as_str().map(str::to_owned));
+    kubelet.filter(|_| settings::plain(key) == "kubelet-arg").find_map(|entry| {
+        let name = entry.split('=').next().unwrap_or_default().trim_start_matches('-');
+        DECIDED_KUBELET.contains(&name).then(|| format!("{name} is decided by Capstan: take it out"))
+    })
+}
+
+/// Why a setting cannot differ from machine to machine, with the remedy.
+pub(crate) fn refused_for_one_machine(key: &str, value: &Value) -> Option<String> {
+    refused(key, value).or_else(|| settings::not_for_one_machine(key).map(str::to_owned))
 }
 
 fn entries(value: &Value) -> Vec<Value> {

@@ -54,7 +54,8 @@ use crate::{Fingerprint, RESTART_GATE, Rendered};
 use settings::On;
 use steps::{argv, command, file, name, user_command, user_file};
 
-pub(crate) use settings::may_be_shown;
+pub(crate) use config::refused_for_one_machine;
+pub(crate) use settings::{Merging, may_be_shown, merging};
 pub(crate) use software::{IMAGES, PROGRAM, is_of_version, is_program};
 
 const CONFIG: &str = "/etc/rancher/k3s/config.yaml";

@@ -179,6 +179,51 @@ pub(crate) const SETTINGS: &[Setting] = &[
     restart("prefer-bundled-bin", On::All),
 ];
 
+/// Settings of servers that may differ from server to server.
+const OF_ONE_SERVER: [&str; 4] =
+    ["advertise-address", "apiserver-bind-address", "etcd-snapshot-dir", "tls-san"];
+
+/// How the values of a setting in two layers of configuration become one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Merging {
+    /// The upper value counts.
+    Replace,
+    /// Arguments of a component: an upper one replaces lower ones of the same name.
+    Arguments,
+    /// All entries count.
+    Union,
+}
+
+/// How the values of a setting in two layers become one.
+pub(crate) fn merging(key: &str) -> Merging {
+    match key {
+        "tls-san" => Merging::Union,
+        key if key.ends_with("-arg") => Merging::Arguments,
+        _ => Merging::Replace,
+    }
+}
+
+/// Why a setting cannot be set for single machines, with the remedy.
+pub(crate) fn not_for_one_machine(key: &str) -> Option<&'static str> {
+    let is_known = |setting: &&Setting| setting.key == key;
+    match key {
+        key if key != plain(key) => Some("is merged with the setting below it anyway: take the + out"),
+        "node-label" => Some("has a field of its own: use labels"),
+        "node-taint" => Some("has a field of its own: use taints"),
+        key if OF_ONE_SERVER.contains(&key) => None,
+        key => match SETTINGS.iter().find(is_known).map(|setting| setting.on) {
+            Some(On::All) => None,
+            Some(On::Servers) => {
+                Some("counts for the whole cluster: set it in spec.settings of the CapstanConfig")
+            }
+            None => Some(
+                "is not known as a setting that may differ from machine to machine: set it in spec.settings of the \
+                 CapstanConfig",
+            ),
+        },
+    }
+}
+
 /// What is known of a key. A `+` at its end tells k3s to add to what stands elsewhere.
 pub(crate) fn find(key: &str) -> &'static Setting {
     let plain = plain(key);
@@ -218,6 +263,27 @@ mod tests {
         assert_eq!(keys.len(), unique.len());
         assert_eq!(find("kubelet-arg+").key, "kubelet-arg");
         assert_eq!(find("of-the-future").cost, Cost::Restart);
+    }
+
+    #[test]
+    fn settings_of_single_machines_are_those_of_their_node() {
+        for (key, is_allowed) in [
+            ("node-ip", true),
+            ("flannel-iface", true),
+            ("kubelet-arg", true),
+            ("tls-san", true),
+            ("advertise-address", true),
+            ("kubelet-arg+", false),
+            ("node-label", false),
+            ("disable", false),
+            ("flannel-backend", false),
+            ("of-the-future", false),
+        ] {
+            assert_eq!(not_for_one_machine(key).is_none(), is_allowed, "{key}");
+        }
+        assert!(
+            OF_ONE_SERVER.iter().all(|key| find(key).on == On::Servers && find(key).cost < Cost::Refused)
+        );
     }
 
     #[test]

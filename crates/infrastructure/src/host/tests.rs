@@ -31,6 +31,7 @@ fn host() -> Host {
             unschedulable: None,
             claim: None,
             quarantine: None,
+            config: None,
         },
     )
 }

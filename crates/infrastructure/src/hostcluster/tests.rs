@@ -39,6 +39,7 @@ fn simulated(name: &str, domain: &str) -> Host {
         unschedulable: None,
         claim: None,
         quarantine: None,
+        config: None,
     };
     Host::new(name, spec)
 }

@@ -5,7 +5,7 @@ pub(super) mod release;
 
 use capstan_api::conditions::get;
 use capstan_api::core::{Cluster, Machine};
-use capstan_api::infrastructure::{Host, HostCluster, HostMachine};
+use capstan_api::infrastructure::{Host, HostCluster, HostMachine, ProviderId};
 use capstan_api::wait::{Cause, Wait, causes};
 use capstan_controller::Next;
 use jiff::Timestamp;
@@ -14,7 +14,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::driver::{BootstrapState, DriverError};
-use crate::names::PROVIDER_SCHEME;
 use crate::names::hostmachine::BOOTSTRAP_EXECUTED;
 use crate::selector::HostSelectors;
 use claim::{Obstacle, Wanted, choose, complaint};
@@ -71,7 +70,7 @@ impl HostMachineStep<'_> {
 
 /// The provider ID of a machine. It contains the claim ID, so a host that is claimed again has another one.
 pub fn provider_id(namespace: &str, host: &str, claim_id: &str) -> String {
-    format!("{PROVIDER_SCHEME}://{namespace}/{host}/{claim_id}")
+    ProviderId { namespace, host, claim: claim_id }.to_string()
 }
 
 /// The next step for a HostMachine that is not being deleted.

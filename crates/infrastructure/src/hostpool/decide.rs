@@ -141,6 +141,7 @@ fn host(pool: &HostPool, number: usize, name: &str) -> Host {
         unschedulable: None,
         claim: None,
         quarantine: None,
+        config: None,
     };
     let mut host = Host::new(name, spec);
     // Its controller would add it in a write of its own.

@@ -17,6 +17,7 @@ fn host() -> Host {
         unschedulable: None,
         claim: None,
         quarantine: None,
+        config: None,
     };
     Host::new("rack-1", spec)
 }

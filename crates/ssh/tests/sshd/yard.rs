@@ -111,6 +111,7 @@ impl Yard {
             unschedulable: None,
             claim: None,
             quarantine: None,
+            config: None,
         };
         let mut host = Host::new("rack-1", spec);
         host.metadata.namespace = Some("default".to_owned());

@@ -17,6 +17,7 @@ pub(super) fn host(name: &str) -> Host {
         unschedulable: None,
         claim: None,
         quarantine: None,
+        config: None,
     };
     let mut host = Host::new(name, spec);
     host.metadata.namespace = Some("yard".to_owned());
