@@ -207,6 +207,7 @@ fn nightly() -> Vec<Suite> {
         on_machines("real_k3s", "k3s as the tests build it, installed by hand"),
         on_machines("e2e", "real clusters through their lives: scaled, upgraded, machines killed"),
         on_machines("e2e_agent", "agents that replace themselves on real machines, and go back"),
+        on_machines("e2e_nat", "real machines behind a router that masquerades, from registration to reset"),
         on_machines("e2e_drift", "sabotage and full disks on real machines: repaired, or waited for"),
         on_machines("e2e_kept", "power and network cuts of real machines with a health check"),
         on_machines("e2e_follow", "a real machine that follows its cluster to another plane and back"),

@@ -12,7 +12,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
-use capstan_api::infrastructure::{Host, HostState};
+use capstan_api::infrastructure::{Host, HostRegistration, HostState};
 use capstan_testkit::{
     CrdSet, FeatureGates, Machines, Manager, RealPlane, TestMachine, UpstreamManagers, eventually,
     install_crds, install_crypto_provider, install_upstream_crds,
@@ -204,6 +204,43 @@ impl Yard {
         self.until_available(&[servers, workers].concat()).await
     }
 
+    /// Adds machines to the inventory that register themselves: each runs the line that `capstan host token` prints. With rules they are
+    /// approved by these, and otherwise by a person.
+    pub async fn register_hosts(&self, names: &[&str], role: &str, rules: &[&str]) -> Result<()> {
+        let (uses, label) = (names.len().to_string(), format!("role={role}"));
+        let mut words = vec!["host", "token", role, "--uses", &uses, "--label", &label, "--output", "json"];
+        words.extend(rules.iter().flat_map(|rule| ["--approve", rule]));
+        let token: Value = serde_json::from_str(&self.capstan(&words)?).context("not JSON")?;
+        let line = token["command"].as_str().context("no command")?;
+        for name in names {
+            let machine = self.machine(name)?;
+            machine.put(self.agent(), "/usr/local/bin/capstan-agent", 0o755).await?;
+            machine.run(line).await?;
+        }
+        if rules.is_empty() {
+            for name in names {
+                let registration = self.registration_of(name).await?;
+                self.capstan(&["host", "approve", &registration, "--name", name])?;
+            }
+        }
+        self.until_available(names).await
+    }
+
+    /// The registration of a machine, once it has been checked.
+    pub async fn registration_of(&self, name: &str) -> Result<String> {
+        eventually(DEADLINE, &format!("{name} to register"), async || {
+            let all = self.api::<HostRegistration>().list(&ListParams::default()).await?;
+            let is_one = |registration: &&HostRegistration| {
+                let facts = registration.spec.facts.as_ref();
+                facts.and_then(|facts| facts.hostname.as_deref()) == Some(name)
+            };
+            let found = all.items.iter().find(is_one).context("it has not registered")?;
+            ensure!(capstan_api::conditions::get(found, "Approved").is_some(), "it was not checked");
+            Ok(found.name_any())
+        })
+        .await
+    }
+
     /// Puts a load balancer in front of these control plane hosts, where machines and plane reach it.
     pub async fn balance(&mut self, servers: &[&str]) -> Result<()> {
         let addresses = servers.iter().map(|name| Ok((self.machine(name)?.address(), API_SERVER).into()));
@@ -315,13 +352,16 @@ impl Yard {
     }
 }
 
-/// Checks on the machine itself that nothing is left.
+/// Checks on the machine itself that nothing is left, apart from what makes a registered machine dial out.
 pub async fn is_clean(machine: &TestMachine) -> Result<()> {
     let look = "for path in /opt/capstan /etc/capstan /var/lib/capstan /etc/rancher /var/lib/rancher/k3s/server \
                 /var/lib/kubelet /var/lib/cni /run/k3s /etc/systemd/system/k3s.service \
                 /etc/systemd/system/k3s-agent.service /etc/systemd/system/capstan-agent.service; do \
                   [ ! -e $path ] || find $path | head -20; done; \
-                pgrep -l 'k3s|containerd|capstan' || true; ip -o link | grep -E 'cni0|flannel|veth' || true; \
+                for process in $(pgrep 'k3s|containerd|capstan'); do \
+                  program=$(readlink /proc/$process/exe); \
+                  case $program in /opt/capstan-host/*) ;; *) echo \"$process $program\";; esac; done; \
+                ip -o link | grep -E 'cni0|flannel|veth' || true; \
                 iptables-save 2>/dev/null | grep -E 'KUBE|CNI|flannel' | head -5; \
                 mount | grep -E '/var/lib/kubelet|/run/k3s' | head -5";
     let left = machine.run(&format!("{look}; true")).await?;
