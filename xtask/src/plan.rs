@@ -207,6 +207,7 @@ fn nightly() -> Vec<Suite> {
         on_machines("e2e_agent", "agents that replace themselves on real machines, and go back"),
         on_machines("e2e_drift", "sabotage and full disks on real machines: repaired, or waited for"),
         on_machines("e2e_kept", "power and network cuts of real machines with a health check"),
+        on_machines("e2e_nat", "a real machine behind NAT, from its registration to its reset"),
         on_machines("e2e_follow", "a real machine that follows its cluster to another plane and back"),
         on_machines("e2e_upstream", "a real cluster under upstream's core"),
         on_machines("e2e_kubeadm", "real hosts under upstream's kubeadm providers"),
