@@ -1,12 +1,12 @@
 //! What holders of a join token, machines and strangers must not be able to do.
 
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use capstan_api::infrastructure::{Host, HostRegistration};
 use capstan_plan::host_join::{JoinRequest, JoinToken, registration_name};
 use jiff::{SignedDuration, Timestamp};
 use kube::api::Api;
-use kube::config::{
-    AuthInfo, Cluster, Context, KubeConfigOptions, Kubeconfig, NamedAuthInfo, NamedCluster, NamedContext,
-};
+use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use serde_json::{Value, json};
 
@@ -14,32 +14,16 @@ use super::yard::Yard;
 
 /// A client with this bearer token.
 async fn client(token: &JoinToken, bearer: &str) -> Client {
-    use base64::Engine as _;
     capstan_testkit::install_crypto_provider();
-    let kubeconfig = Kubeconfig {
-        clusters: vec![NamedCluster {
-            name: "c".to_owned(),
-            cluster: Some(Cluster {
-                server: Some(token.server.clone()),
-                certificate_authority_data: Some(base64::prelude::BASE64_STANDARD.encode(&token.ca)),
-                ..Cluster::default()
-            }),
-        }],
-        auth_infos: vec![NamedAuthInfo {
-            name: "u".to_owned(),
-            auth_info: Some(AuthInfo { token: Some(bearer.to_owned().into()), ..AuthInfo::default() }),
-        }],
-        contexts: vec![NamedContext {
-            name: "c".to_owned(),
-            context: Some(Context {
-                cluster: "c".to_owned(),
-                user: Some("u".to_owned()),
-                ..Context::default()
-            }),
-        }],
-        current_context: Some("c".to_owned()),
-        ..Kubeconfig::default()
-    };
+    let kubeconfig = json!({
+        "apiVersion": "v1", "kind": "Config", "current-context": "c",
+        "clusters": [{"name": "c", "cluster": {
+            "server": token.server, "certificate-authority-data": BASE64_STANDARD.encode(&token.ca),
+        }}],
+        "users": [{"name": "u", "user": {"token": bearer}}],
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+    });
+    let kubeconfig: Kubeconfig = serde_json::from_value(kubeconfig).unwrap();
     let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap();
     Client::try_from(config).unwrap()
 }
