@@ -83,6 +83,7 @@ async fn a_join_token_registers_and_can_do_nothing_else() {
 
     // What a machine writes about itself when it registers approves nothing.
     let bold = forged(&token, 3, &|object| {
+        object["metadata"]["finalizers"] = json!(["example.com/for-ever"]);
         object["spec"]["host"] = json!("web-0");
         object["status"] = json!({"conditions": [{"type": "Approved", "status": "True", "reason": "Approved",
             "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}]});
