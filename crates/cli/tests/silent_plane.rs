@@ -69,7 +69,7 @@ fn every_verb_that_waits_says_so() {
     .unwrap();
     let cluster = "{apiVersion: cluster.x-k8s.io/v1beta2, kind: Cluster, metadata: {name: a}, spec: {}}\n";
     std::fs::write(path("cluster.yaml"), cluster).unwrap();
-    let verbs: [&[&str]; 27] = [
+    let verbs: [&[&str]; 31] = [
         &["admin", "revocations"],
         &["admin", "revoke", "--user", "jane"],
         &["backup", "backup.capstan"],
@@ -82,9 +82,13 @@ fn every_verb_that_waits_says_so() {
         &["get", "machines"],
         &["host", "abandon", "a"],
         &["host", "add", "a", "--address", "a", "--credentials", "a", "--trust-on-first-use"],
+        &["host", "approve", "a"],
         &["host", "check", "a"],
+        &["host", "deny", "a"],
         &["host", "list"],
+        &["host", "registrations"],
         &["host", "remove", "a"],
+        &["host", "token", "--revoke", "a"],
         &["init"],
         &["logs", "machine/a"],
         &["move", "--to-directory", "moved"],

@@ -16,6 +16,7 @@ mod hooks;
 mod journal;
 mod plans;
 mod queries;
+mod registrations;
 mod schemas;
 mod server;
 mod tokens;
@@ -67,6 +68,8 @@ pub const TARGETS: &[Target] = &[
     target("plan", plans::plan),
     target("plan-secret", plans::secret),
     target("report", plans::report),
+    target("join-token", registrations::join_token),
+    target("instruction", registrations::instruction),
     target("cloud-config", bootstrap_data::cloud_config),
     target("hooks", hooks::hooks),
 ];

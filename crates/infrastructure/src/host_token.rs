@@ -159,7 +159,7 @@ impl HostToken {
             binding: RoleBinding {
                 metadata: metadata(&name),
                 role_ref: RoleRef {
-                    api_group: "rbac.authorization.k8s.io".to_owned(),
+                    api_group: Some("rbac.authorization.k8s.io".to_owned()),
                     kind: "Role".to_owned(),
                     name: name.clone(),
                 },

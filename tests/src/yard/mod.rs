@@ -204,30 +204,24 @@ impl Yard {
         self.until_available(&[servers, workers].concat()).await
     }
 
-    /// Adds machines to the inventory that register themselves: each runs the line that `capstan host token` prints. With rules they are
-    /// approved by these, and otherwise by a person.
-    pub async fn register_hosts(&self, names: &[&str], role: &str, rules: &[&str]) -> Result<()> {
+    /// Adds machines to the inventory that register themselves: each runs the line that `capstan host token` prints, and is approved.
+    pub async fn register_hosts(&self, names: &[&str], role: &str) -> Result<()> {
         let (uses, label) = (names.len().to_string(), format!("role={role}"));
-        let mut words = vec!["host", "token", role, "--uses", &uses, "--label", &label, "--output", "json"];
-        words.extend(rules.iter().flat_map(|rule| ["--approve", rule]));
+        let words = ["host", "token", role, "--uses", &uses, "--label", &label, "--output", "json"];
         let token: Value = serde_json::from_str(&self.capstan(&words)?).context("not JSON")?;
         let line = token["command"].as_str().context("no command")?;
         for name in names {
             let machine = self.machine(name)?;
             machine.put(self.agent(), "/usr/local/bin/capstan-agent", 0o755).await?;
             machine.run(line).await?;
-        }
-        if rules.is_empty() {
-            for name in names {
-                let registration = self.registration_of(name).await?;
-                self.capstan(&["host", "approve", &registration, "--name", name])?;
-            }
+            let registration = self.registration_of(name).await?;
+            self.capstan(&["host", "approve", &registration, "--name", name])?;
         }
         self.until_available(names).await
     }
 
     /// The registration of a machine, once it has been checked.
-    pub async fn registration_of(&self, name: &str) -> Result<String> {
+    async fn registration_of(&self, name: &str) -> Result<String> {
         eventually(DEADLINE, &format!("{name} to register"), async || {
             let all = self.api::<HostRegistration>().list(&ListParams::default()).await?;
             let is_one = |registration: &&HostRegistration| {

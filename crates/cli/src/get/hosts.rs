@@ -69,6 +69,7 @@ fn address(spec: &Value) -> String {
     match (spec["ssh"]["address"].as_str(), spec["ssh"]["port"].as_i64()) {
         (Some(address), Some(port)) if port != 22 => format!("{address}:{port}"),
         (Some(address), _) => address.to_owned(),
+        (None, _) if spec["registration"].is_object() => "(dials out)".to_owned(),
         (None, _) => "(simulated)".to_owned(),
     }
 }

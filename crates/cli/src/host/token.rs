@@ -59,7 +59,7 @@ pub(super) async fn run(args: &TokenArgs) -> Result<()> {
         }))?,
         None => {
             eprintln!(
-                "join token {} for {} machines until {}; whoever has this line can register a machine:",
+                "join token {} for {} machines until {}; anyone who has this line can register a machine:",
                 token.name, token.uses, token.expires
             );
             if fetch.is_none() {

@@ -145,12 +145,12 @@ fn check(origin: &Origin, layer: &HostConfig) -> Result<(), InputError> {
         };
         return Err(origin.error(&format!("labels.{key}"), why));
     }
-    for taint in layer.taints.iter().filter(|taint| !is_label_key(&taint.key)) {
-        return Err(
+    match layer.taints.iter().find(|taint| !is_label_key(&taint.key)) {
+        Some(taint) => Err(
             origin.error(&taint_field(taint), "is not the key of a taint: write it like example.com/rack")
-        );
+        ),
+        None => Ok(()),
     }
-    Ok(())
 }
 
 fn is_label_key(key: &str) -> bool {

@@ -211,7 +211,7 @@ pub(crate) fn not_for_one_machine(key: &str) -> Option<&'static str> {
         "node-label" => Some("has a field of its own: use labels"),
         "node-taint" => Some("has a field of its own: use taints"),
         key if OF_ONE_SERVER.contains(&key) => None,
-        key => match SETTINGS.iter().find(is_known).map(|setting| setting.on) {
+        _ => match SETTINGS.iter().find(is_known).map(|setting| setting.on) {
             Some(On::All) => None,
             Some(On::Servers) => {
                 Some("counts for the whole cluster: set it in spec.settings of the CapstanConfig")

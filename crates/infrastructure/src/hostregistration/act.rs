@@ -36,6 +36,15 @@ pub(super) async fn take(
             return create(infrastructure, &namespace, registration, host).await;
         }
         RegistrationStep::Delete(why) => {
+            // Its author may have added some, which would keep it for ever.
+            if !registration.finalizers().is_empty() {
+                let patch = json!({"metadata": {
+                    "resourceVersion": registration.resource_version(), "finalizers": null,
+                }});
+                let name = registration.name_any();
+                let done = api.patch(&name, &PatchParams::default(), &Patch::Merge(&patch)).await;
+                done.doing(|| format!("cannot release HostRegistration {name}"))?;
+            }
             return destroy::delete(&api, &registration.metadata, &Grounds::asked(*why)).await;
         }
         RegistrationStep::Record(host) => {

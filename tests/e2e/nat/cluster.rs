@@ -1,8 +1,6 @@
 //! Machines that nobody can reach: they are behind a router that masquerades, register themselves and dial out. From registration through a
 //! cluster, changes in place and a restart of the management plane to the reset.
 
-#![cfg(test)]
-
 use anyhow::{Result, ensure};
 use capstan_api::conditions::ConditionStatus;
 use capstan_api::infrastructure::HostRegistration;
@@ -21,10 +19,9 @@ async fn machines_behind_a_router_live_in_a_cluster_and_come_back() {
     for host in HOSTS {
         assert!(!yard.plane_reaches(host).unwrap(), "{host} can be reached");
     }
-    // A person approves the server, and a rule the worker.
     yard.balance(&["edge"]).await.unwrap();
-    yard.register_hosts(&["edge"], "server", &[]).await.unwrap();
-    yard.register_hosts(&["worker"], "worker", &["hostname=work*"]).await.unwrap();
+    yard.register_hosts(&["edge"], "server").await.unwrap();
+    yard.register_hosts(&["worker"], "worker").await.unwrap();
 
     let cluster = yard.cluster("far");
     cluster.make(1, 1, K3S[0]).await.unwrap();
