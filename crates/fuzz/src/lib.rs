@@ -16,6 +16,7 @@ mod hooks;
 mod journal;
 mod plans;
 mod queries;
+mod registries;
 mod schemas;
 mod server;
 mod tokens;
@@ -69,6 +70,8 @@ pub const TARGETS: &[Target] = &[
     target("report", plans::report),
     target("cloud-config", bootstrap_data::cloud_config),
     target("hooks", hooks::hooks),
+    // Images of plans of rancher/system-agent.
+    target("registry", registries::registry),
 ];
 
 /// The target with this name.
