@@ -194,6 +194,7 @@ const BORDERS: &[Border] = &[
             "capstan-hooks",
             "capstan-pki",
             "capstan-plan",
+            "capstan-sentinel",
             "capstan-ssh",
         ],
     ),

@@ -109,6 +109,7 @@ pub(crate) async fn finish(
         held: seen.held.clone(),
         deleting: seen.ending.as_ref().map(status::deleting),
         plan_key: seen.plan_key.clone(),
+        agents: seen.agents.clone(),
         now: seen.scope.now,
     };
     let mut updated = owner.clone();

@@ -265,7 +265,14 @@ impl<W: Workload> Reconciler for ControlPlane<W> {
     }
 
     fn summaries(&self) -> &'static [&'static str] {
-        &["CertificatesAvailable", "MachinesReady", "MachinesUpToDate", "ScalingUp", "ScalingDown"]
+        &[
+            "AgentsUpgraded",
+            "CertificatesAvailable",
+            "MachinesReady",
+            "MachinesUpToDate",
+            "ScalingUp",
+            "ScalingDown",
+        ]
     }
 
     async fn reconcile(&self, object: Arc<CapstanControlPlane>) -> Result<Next> {

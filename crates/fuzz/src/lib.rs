@@ -17,6 +17,7 @@ mod journal;
 mod plans;
 mod queries;
 mod registrations;
+mod registries;
 mod schemas;
 mod server;
 mod tokens;
@@ -72,6 +73,8 @@ pub const TARGETS: &[Target] = &[
     target("instruction", registrations::instruction),
     target("cloud-config", bootstrap_data::cloud_config),
     target("hooks", hooks::hooks),
+    // Images of plans of rancher/system-agent.
+    target("registry", registries::registry),
 ];
 
 /// The target with this name.

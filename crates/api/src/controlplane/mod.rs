@@ -24,6 +24,8 @@ pub mod reasons {
         ETCD_NOT_HEALTHY = "NotHealthy" => "The message names the members. `capstan why machine/NAME` shows why a machine does not run.";
         /// All machines trust the new key for plans.
         PLAN_KEY_REPLACED = "Replaced";
+        /// Every machine that can be upgraded runs the agent that the management plane offers.
+        AGENTS_UPGRADED = "Upgraded";
     }
 }
 

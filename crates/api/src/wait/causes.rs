@@ -137,6 +137,15 @@ causes! {
     );
     /// The agent cannot fetch or check the program in its plan now. It tries again every five minutes.
     AGENT_UPGRADE_WAITS = Cause::new("AgentUpgradeWaits", Owner::Agent);
+    /// No other machine of the cluster gets the agent that is offered: it does not work on a machine, or machines fell silent while they
+    /// replaced theirs.
+    AGENT_ROLLOUT_STOPPED = Cause::person(
+        "AgentRolloutStopped",
+        "bring the silent machines back, or delete them; if the agent was rejected, see the condition AgentUpgraded of the Machine and \
+         offer a version that works (capstan artifacts add)",
+    );
+    /// The machines of the cluster replace their agents, a few at a time.
+    UPGRADING_AGENTS = Cause::new("UpgradingAgents", Owner::Agent);
     /// Health probes of the machine fail.
     PROBE_FAILED = Cause::person(
         "ProbeFailed",

@@ -14,7 +14,7 @@ use capstan_planner::ending::Ending;
 use capstan_planner::facts::{EtcdView, MachineFacts, NodesByName};
 use capstan_planner::healing::Healing;
 use capstan_planner::machines::MachineStep;
-use capstan_planner::plans::Outcome;
+use capstan_planner::plans::{AgentUpgrades, Outcome};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -51,6 +51,8 @@ pub(crate) struct Observed<'a> {
     /// The progress of healing, by machine.
     pub(crate) healing: BTreeMap<String, Healing>,
     pub(crate) plans: BTreeMap<String, Outcome>,
+    /// How far the roll-out of agents has come; `None` if the plans were not decided.
+    pub(crate) agents: Option<AgentUpgrades>,
     pub(crate) initialized: bool,
     /// Whether the API server of the workload cluster responds.
     pub(crate) api_responds: bool,
@@ -75,6 +77,7 @@ impl<'a> Observed<'a> {
             step: MachineStep::Nothing,
             healing: BTreeMap::new(),
             plans: BTreeMap::new(),
+            agents: None,
             initialized: scope.is_initialized(),
             api_responds: false,
             ending: None,

@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use super::decide::{self, Begun, Decision, Written};
 use super::inputs::Materials;
-use super::software::Shelf;
+use super::software::{self, Shelf};
 use super::{observe, status, write};
 use crate::Tools;
 use crate::certificates::Keys;
@@ -68,6 +68,7 @@ pub(crate) async fn plan(
     };
     seen.plans = planner.all(&mut seen.facts).await?;
     seen.next = planner.next;
+    seen.agents = Some(software::upgrades(&catalog, scope.owner, &seen.facts));
     Ok(())
 }
 

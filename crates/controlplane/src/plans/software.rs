@@ -5,6 +5,8 @@ use capstan_api::controlplane::{AgentRollout, CapstanControlPlane};
 use capstan_artifacts::{AGENT, Arch, ArtifactRef, Catalog, VERSION};
 use capstan_distro::{Software, is_of_version, software_names};
 use capstan_plan::{AgentProgram, Artifact, Source};
+use capstan_planner::MachineFacts;
+use capstan_planner::plans::{AgentUpgrades, agent_upgrades};
 use capstan_planner::wait::{self, Wait};
 
 /// The software of one machine.
@@ -95,6 +97,19 @@ pub(crate) fn agent(
     Some(AgentProgram { sha256, size, sources })
 }
 
+/// How far the roll-out of that program has come in a cluster.
+pub(crate) fn upgrades(
+    catalog: &Catalog,
+    owner: &CapstanControlPlane,
+    machines: &[MachineFacts],
+) -> AgentUpgrades {
+    let offered = machines.iter().filter_map(|machine| {
+        let program = agent(catalog, machine.architecture.as_deref(), owner)?;
+        Some((machine.name.as_str(), program.sha256))
+    });
+    agent_upgrades(machines, &offered.collect())
+}
+
 fn arch(catalog: &Catalog, name: &str, version: &str, architecture: Option<&str>) -> Result<Arch, Missing> {
     if let Some(text) = architecture {
         return text
@@ -138,6 +153,7 @@ fn unknown(catalog: &Catalog, name: &str, version: &str, arch: Arch) -> String {
 mod tests {
     use super::*;
     use capstan_plan::{Digest, MachinePath, Mode};
+    use capstan_planner::facts::AgentFacts;
 
     fn listed(content: &str) -> ArtifactRef {
         let source = capstan_artifacts::Source { url: format!("https://plane/{content}"), ca: None };
@@ -233,6 +249,22 @@ mod tests {
             let owner = self::owner(&serde_json::json!({"agents": agents, "windows": ["daily 01:00-05:00"]}));
             assert_eq!(agent(&catalog, Some("arm64"), &owner).is_some(), is_offered, "{agents}");
         }
+    }
+
+    #[test]
+    fn a_roll_out_is_that_of_the_program_for_the_architecture() {
+        let owner = owner(&serde_json::json!({}));
+        let catalog = Catalog::default().with(AGENT, VERSION, Arch::Arm64, listed("new"));
+        let machine = |architecture: &str| {
+            let agent = AgentFacts { sha256: Digest::of(b"old"), on_trial: false, rejected: None };
+            MachineFacts::worker("w").up().with(|m| {
+                (m.architecture, m.agent) = (Some(architecture.to_owned()), Some(agent));
+                m.capabilities = Some(capstan_plan::Capabilities::all());
+            })
+        };
+        let upgrades = |architecture| upgrades(&catalog, &owner, &[machine(architecture)]);
+        assert_eq!(upgrades("arm64"), AgentUpgrades::Underway);
+        assert_eq!(upgrades("amd64"), AgentUpgrades::NotOffered);
     }
 
     #[test]

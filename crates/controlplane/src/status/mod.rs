@@ -1,7 +1,10 @@
 //! The status of a control plane, computed once at the end of a reconcile. Pure.
 
+mod agents;
+
 use capstan_api::conditions::{
-    Aggregate, ConditionStatus, MergeStrategy, NewCondition, Reasons, is_true, reasons, set, types,
+    Aggregate, ConditionStatus, MergeStrategy, NewCondition, Reasons, delete, has, is_true, reasons, set,
+    types,
 };
 use capstan_api::controlplane::{CapstanControlPlane, reasons as own};
 use capstan_api::core::Machine;
@@ -12,7 +15,7 @@ use capstan_distro::Version;
 use capstan_planner::ending::Ending;
 use capstan_planner::etcd::quorum;
 use capstan_planner::machines::MachineStep;
-use capstan_planner::plans::Outcome;
+use capstan_planner::plans::{AgentUpgrades, Outcome};
 use capstan_planner::{EtcdView, MachineFacts};
 use jiff::Timestamp;
 use kube::ResourceExt as _;
@@ -21,6 +24,7 @@ use std::collections::BTreeMap;
 use crate::certificates::Replacement;
 use crate::names::UP_TO_DATE;
 use crate::scope::replicas;
+use agents::AGENTS_UPGRADED;
 
 /// Condition: the API server has been reached.
 pub(crate) const INITIALIZED: &str = "Initialized";
@@ -34,12 +38,13 @@ pub(crate) const ETCD_HEALTHY: &str = "EtcdClusterHealthy";
 pub(crate) const PLAN_KEY_REPLACED: &str = "PlanKeyReplaced";
 
 /// Condition types that this controller owns.
-pub(crate) const OWNED: [&str; 11] = [
+pub(crate) const OWNED: [&str; 12] = [
     types::AVAILABLE,
     INITIALIZED,
     CERTIFICATES_AVAILABLE,
     ETCD_HEALTHY,
     PLAN_KEY_REPLACED,
+    AGENTS_UPGRADED,
     types::MACHINES_READY,
     types::MACHINES_UP_TO_DATE,
     types::ROLLING_OUT,
@@ -67,6 +72,8 @@ pub(crate) struct Seen<'a> {
     pub(crate) deleting: Option<NewCondition>,
     /// The progress of a plan key replacement, if the user has requested one.
     pub(crate) plan_key: Option<Replacement>,
+    /// How far the roll-out of agents has come; `None` if this reconcile did not get so far.
+    pub(crate) agents: Option<AgentUpgrades>,
     pub(crate) now: Timestamp,
 }
 
@@ -96,6 +103,12 @@ pub(crate) fn compute(object: &mut CapstanControlPlane, seen: &Seen<'_>) {
     }
     for condition in conditions(seen, wanted) {
         set(object, condition, seen.now);
+    }
+    if let Some(upgrades) = &seen.agents {
+        match agents::condition(upgrades, has(object, AGENTS_UPGRADED)) {
+            Some(condition) => _ = set(object, condition, seen.now),
+            None => _ = delete(object, AGENTS_UPGRADED),
+        }
     }
 }
 

@@ -47,6 +47,7 @@ fn seen() -> Seen<'static> {
         held: BTreeMap::new(),
         deleting: None,
         plan_key: None,
+        agents: None,
         now: Timestamp::UNIX_EPOCH,
     }
 }
@@ -214,4 +215,29 @@ fn what_etcd_and_plans_wait_for_is_reported() {
         "Rolling out 1 not up-to-date replicas\n* Machine b: Revision 4 has failed (tried 2 times, again at \
          1970-01-01T00:01:00Z): step ready: no\n  | last words"
     );
+}
+
+#[test]
+fn the_roll_out_of_agents_is_reported_while_there_is_one() {
+    let mut object = computed(3, |seen| seen.agents = Some(AgentUpgrades::Done));
+    let mut next = |agents: Option<AgentUpgrades>| {
+        let later = Seen { agents, ..seen() };
+        compute(&mut object, &later);
+        let found = capstan_api::conditions::get(&object, "AgentsUpgraded");
+        found.map(|found| (found.status, found.reason.clone()))
+    };
+    let stopped = AgentUpgrades::Stopped { rejected: vec!["a".to_owned()], silent: Vec::new() };
+    let said = |status, reason: &str| Some((status, reason.to_owned()));
+    let stays = said(ConditionStatus::False, "AgentRolloutStopped");
+    for (agents, expected) in [
+        (Some(AgentUpgrades::Done), None),
+        (Some(AgentUpgrades::Underway), said(ConditionStatus::False, "UpgradingAgents")),
+        (Some(stopped), stays.clone()),
+        // A reconcile that did not get so far says nothing.
+        (None, stays),
+        (Some(AgentUpgrades::Done), said(ConditionStatus::True, "Upgraded")),
+        (Some(AgentUpgrades::NotOffered), None),
+    ] {
+        assert_eq!(next(agents), expected);
+    }
 }

@@ -35,22 +35,53 @@ pub fn agent_program(
 }
 
 fn is_turn_of(machine: &MachineFacts, all: &[MachineFacts], offered: Digest) -> bool {
-    let is_rejected =
-        all.iter().any(|other| other.agent.is_some_and(|agent| agent.rejected == Some(offered)));
-    if is_rejected || !is_reachable(machine) {
+    let trials = Trials::of(all, offered);
+    if trials.is_stopped() || !is_reachable(machine) {
         return false;
     }
-    let works = all.iter().any(|other| {
-        other.agent.is_some_and(|agent| agent.sha256 == offered && !agent.on_trial) && is_reachable(other)
-    });
-    let most = if works { (all.len() / ONE_OF).max(1) } else { 1 };
+    let most = if trials.works { (all.len() / ONE_OF).max(1) } else { 1 };
     let underway =
         all.iter().filter(|other| other.name != machine.name && is_underway(other, offered)).count();
-    let waits_for_workers = machine.control_plane && all.iter().any(|other| is_worker_before(other, offered));
-    // Silent machines that the program does not explain: none until it is known to work, and one afterwards.
-    let tolerated = usize::from(works);
-    let silent = all.iter().filter(|other| other.name != machine.name && is_lost(other, offered)).count();
-    underway < most && silent <= tolerated && !waits_for_workers
+    let is_worker_before = |other: &MachineFacts| !other.control_plane && is_before(other, offered);
+    let waits_for_workers = machine.control_plane && all.iter().any(is_worker_before);
+    underway < most && !waits_for_workers
+}
+
+/// What is known of a program from the machines of a cluster that were told to run it.
+pub(super) struct Trials<'a> {
+    /// Whether it works on a machine.
+    works: bool,
+    /// Machines that have rejected it.
+    pub(super) rejected: Vec<&'a str>,
+    /// Machines that fell silent after they were told to replace their program. It is not known whether the program is the reason.
+    silent: Vec<&'a str>,
+}
+
+impl<'a> Trials<'a> {
+    pub(super) fn of(all: &'a [MachineFacts], offered: Digest) -> Self {
+        let named = |is: &dyn Fn(&MachineFacts) -> bool| {
+            all.iter().filter(|machine| is(machine)).map(|machine| machine.name.as_str()).collect()
+        };
+        let works = |machine: &MachineFacts| {
+            let runs = machine.agent.is_some_and(|agent| agent.sha256 == offered && !agent.on_trial);
+            runs && is_reachable(machine)
+        };
+        Self {
+            works: all.iter().any(works),
+            rejected: named(&|machine| machine.agent.is_some_and(|agent| agent.rejected == Some(offered))),
+            silent: named(&|machine| is_begun(machine, offered) && machine.silent_since.is_some()),
+        }
+    }
+
+    /// Silent machines that stop the roll-out: any until the program is known to work, and more than one afterwards.
+    pub(super) fn too_silent(&self) -> &[&'a str] {
+        if self.silent.len() > usize::from(self.works) { &self.silent } else { &[] }
+    }
+
+    /// Whether no other machine gets the program.
+    fn is_stopped(&self) -> bool {
+        !self.rejected.is_empty() || !self.too_silent().is_empty()
+    }
 }
 
 /// A machine that is away, or on its way out, neither counts nor gets a turn.
@@ -71,16 +102,11 @@ fn is_underway(machine: &MachineFacts, offered: Digest) -> bool {
     is_begun(machine, offered) && is_reachable(machine)
 }
 
-/// Whether the machine fell silent after it was told to replace its program. It is not known whether the program is the reason.
-fn is_lost(machine: &MachineFacts, offered: Digest) -> bool {
-    is_begun(machine, offered) && machine.silent_since.is_some()
-}
-
-/// Whether it is a worker that can still replace its program by the offered one.
-fn is_worker_before(machine: &MachineFacts, offered: Digest) -> bool {
+/// Whether the machine can still replace its program by the offered one, now or when it is its turn.
+pub(super) fn is_before(machine: &MachineFacts, offered: Digest) -> bool {
     let can = machine.capabilities.as_ref().is_some_and(|known| known.has(Capability::ReplaceAgent));
-    let is_before = machine.agent.is_some_and(|agent| agent.sha256 != offered || agent.on_trial);
-    !machine.control_plane && can && is_before && is_reachable(machine) && !machine.is_kept_out
+    let is_other = machine.agent.is_some_and(|agent| agent.sha256 != offered || agent.on_trial);
+    can && is_other && is_reachable(machine) && !machine.is_kept_out
 }
 
 #[cfg(test)]

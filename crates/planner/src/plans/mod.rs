@@ -9,6 +9,7 @@ mod gate;
 mod outcome;
 mod record;
 mod support;
+mod upgrades;
 
 pub use agents::agent_program;
 pub use cancel::cancel;
@@ -22,6 +23,7 @@ pub use outcome::Outcome;
 pub(crate) use record::MOST_ATTEMPTS;
 pub use record::{RECORD_ANNOTATION, Record, Setup, is_first, runs};
 pub use support::{Unsupported, supports, without};
+pub use upgrades::{AgentUpgrades, agent_upgrades};
 
 /// The gate in every plan before the restart of Kubernetes.
 pub const RESTART_GATE: &str = "drained";
