@@ -5,7 +5,7 @@
 //! inputs: leave the input out of the document below while it has its default value, so that the digests of existing
 //! machines do not change. `tests/golden.rs` pins the digests.
 
-use capstan_plan::{Content, Digest, Periodic, SecretText};
+use capstan_plan::{Content, Digest, OnDrift, Periodic, SecretText};
 use serde_json::{Map, Value, json};
 
 use crate::cost::Cost;
@@ -31,8 +31,10 @@ pub(crate) fn of<'c>(
     if let Some(release) = &inputs.config.release {
         whole.insert("release".to_owned(), json!([release.keep, release.wipe]));
     }
-    if inputs.reports_drift() {
-        whole.insert("onDrift".to_owned(), json!("report"));
+    match inputs.on_drift() {
+        (OnDrift::Repair, _) => {}
+        (OnDrift::Report, _) => _ = whole.insert("onDrift".to_owned(), json!("report")),
+        (OnDrift::RepairInWindow, windows) => _ = whole.insert("onDrift".to_owned(), json!(windows)),
     }
     if let Some(agent) = inputs.agent {
         // The agent replaces itself beside Kubernetes.

@@ -22,6 +22,7 @@ use capstan_plan::{
 use std::collections::BTreeMap;
 
 pub use capstan_planner::Version;
+pub use capstan_planner::facts::Maintenance;
 pub use capstan_planner::plans::RESTART_GATE;
 pub use capstan_planner::{Fingerprint, Role};
 pub use cost::{Change, Cost, Subject, changes, classify, classify_on};
@@ -73,6 +74,8 @@ pub struct Rendered {
     pub probes: Vec<Probe>,
     /// Commands that run again and again while the plan is applied.
     pub periodic: Vec<Periodic>,
+    /// Windows in which drift is repaired, if that is limited to windows.
+    pub repair_windows: Vec<String>,
     /// The program of the agent.
     pub agent: Option<AgentProgram>,
     /// Secrets that the agent must remove from all output.
@@ -132,6 +135,7 @@ fn check_one(config: &CapstanConfigSpec, role: Role) -> Result<(), InputError> {
         capabilities: &Capabilities::all(),
         agent: None,
         config,
+        maintenance: &Maintenance::AnyTime,
         secrets: &secrets,
         restart_after: None,
         heal: Heal::default(),

@@ -12,6 +12,8 @@
 //! | [`SignedPlan`] | bytes with an unverified signature, as in a Secret |
 //! | [`VerifiedPlan`] | a trusted key has signed it for this machine; the agent applies it |
 //!
+//! The [`windows`] are for both: the planner drains and restarts machines in them, and an agent may have to repair in them only.
+//!
 //! The [`OpenGates`] beside a plan name the gates that the agent may pass. [`Capabilities`] are what an agent understands, and what a
 //! plan needs.
 
@@ -31,6 +33,7 @@ mod signature;
 mod succession;
 mod text;
 mod time;
+pub mod windows;
 
 pub use capability::{Capabilities, Capability, ReportedCapabilities};
 pub use content::{Content, SecretText};

@@ -257,6 +257,11 @@ fn limits_and_contradictions_are_refused_with_their_field() {
         |p| p.periodic = vec![periodic(60, 3601)],
         "periodic[0].timeoutSeconds: must be 1 to 3600, not 3601",
     );
+    refused(
+        |p| p.repair_windows = vec!["daily 01:00-05:00".to_owned(); 33],
+        "repairWindows: must be 0 to 32, not 33",
+    );
+    refused(|p| p.repair_windows = vec!["x".repeat(129)], "repairWindows[0]: must be 1 to 128, not 129");
     refused(|p| p.probes[0].interval_seconds = 0, "probes[0].intervalSeconds");
     refused(|p| p.probes[0].timeout_seconds = 0, "probes[0].timeoutSeconds");
     refused(|p| p.probes[0].success_threshold = 0, "probes[0].successThreshold");

@@ -45,6 +45,10 @@ fn using(capability: Capability) -> MachinePlan {
         }
         Capability::Targets => plan.probes.extend(targets()),
         Capability::Periodic => plan.periodic.push(periodic()),
+        Capability::RepairWindows => {
+            plan.steps[1].on_drift = OnDrift::RepairInWindow;
+            plan.repair_windows.push("Sat,Sun 02:00-06:00 Europe/Berlin".to_owned());
+        }
         Capability::Cancel => panic!("it is no part of a plan"),
     }
     plan
@@ -89,9 +93,12 @@ fn a_plan_of_the_first_release_is_read_by_this_version() {
 fn names_of_capabilities_stay() {
     assert_eq!(
         Capability::ALL.map(Capability::name),
-        ["onDrift", "replaceAgent", "targets", "cancel", "periodic"]
+        ["onDrift", "replaceAgent", "targets", "cancel", "periodic", "repairWindows"]
     );
-    assert_eq!(Capabilities::all().to_string(), "onDrift, replaceAgent, targets, cancel, periodic");
+    assert_eq!(
+        Capabilities::all().to_string(),
+        "onDrift, replaceAgent, targets, cancel, periodic, repairWindows"
+    );
 }
 
 #[test]

@@ -41,7 +41,7 @@ mod token;
 mod unit;
 
 use capstan_plan::{
-    Action, Artifact, Check, Command, Content, EnvVar, File, Gate, MachinePath, Mode, OnDrift, Repeat, Retry,
+    Action, Artifact, Check, Command, Content, EnvVar, File, Gate, MachinePath, Mode, Repeat, Retry,
     SecretText, Step, StepName, Stop, Target, Undo, Unit,
 };
 
@@ -122,16 +122,15 @@ pub(crate) fn render(inputs: &Inputs<'_>) -> Result<Rendered, InputError> {
     if inputs.heal.reapply.is_some() {
         steps.iter_mut().filter(|step| step.path().is_some()).for_each(|step| step.repeat = Repeat::Always);
     }
-    if inputs.reports_drift() {
-        // The script is Capstan's own: a reset needs it.
-        let theirs = steps.iter_mut().filter(|step| step.name.as_str() != "script");
-        theirs.for_each(|step| step.on_drift = OnDrift::Report);
-    }
+    let (on_drift, repair_windows) = inputs.on_drift();
+    // The script is Capstan's own: a reset needs it.
+    let theirs = steps.iter_mut().filter(|step| step.name.as_str() != "script");
+    theirs.for_each(|step| step.on_drift = on_drift);
     let probes = probes::of(inputs);
     let tokens = [Some(inputs.token), inputs.agent_token.filter(|_| inputs.role.is_server())];
     let redact = tokens.into_iter().flatten().map(|token| SecretText::new(token::password(token))).collect();
     let (agent, left_out) = (inputs.agent.cloned(), inputs.left_out());
-    Ok(Rendered { steps, probes, periodic, agent, redact, fingerprint, left_out })
+    Ok(Rendered { steps, probes, periodic, repair_windows, agent, redact, fingerprint, left_out })
 }
 
 fn script(content: String) -> Step {

@@ -14,6 +14,12 @@ pub const SHORTEST_INTERVAL_SECONDS: u32 = 60;
 pub const LONGEST_INTERVAL_SECONDS: u32 = 366 * 24 * 60 * 60;
 /// Longest timeout of a periodic command, in seconds. A new plan waits for it.
 pub const PERIODIC_TIMEOUT_SECONDS: u32 = 60 * 60;
+/// Windows in which a plan lets drift be repaired.
+pub const WINDOWS: usize = 32;
+/// Bytes of the text of such a window.
+pub const WINDOW_BYTES: usize = 128;
+/// Hours from the time at which a plan is written until it expires. A machine whose clock is earlier than that has a wrong clock.
+pub const LIFE_HOURS: i64 = 30 * 24;
 /// Characters that a report keeps of each output of a periodic command.
 pub const PERIODIC_CHARACTERS: usize = 512;
 /// Items of the ledger in a report.

@@ -69,6 +69,11 @@ pub struct MachinePlan {
     /// Commands that run again and again while the plan is applied.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub periodic: Vec<Periodic>,
+
+    /// Maintenance windows in which drift of steps with `onDrift: repairInWindow` is repaired, as in [`crate::windows`]. An
+    /// agent that cannot read one of them repairs nothing of these steps.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub repair_windows: Vec<String>,
 }
 
 impl MachinePlan {
@@ -86,6 +91,7 @@ impl MachinePlan {
             probes: Vec::new(),
             agent: None,
             periodic: Vec::new(),
+            repair_windows: Vec::new(),
         }
     }
 
