@@ -64,7 +64,18 @@ impl Inputs<'_> {
     pub(crate) fn left_out(&self) -> Vec<&'static str> {
         let drift = (self.wanted_on_drift().0 != self.on_drift().0).then_some("spec.onDrift");
         let periodic = (!self.config.periodic.is_empty() && !self.runs_periodic()).then_some("spec.periodic");
-        drift.into_iter().chain(periodic).collect()
+        let proxy = (self.has_proxy_of_downloads() && !self.capabilities.has(Capability::Proxy))
+            .then_some("spec.proxy (for downloads)");
+        drift.into_iter().chain(periodic).chain(proxy).collect()
+    }
+
+    /// Whether the agent downloads through a proxy.
+    pub(crate) fn proxies_downloads(&self) -> bool {
+        self.has_proxy_of_downloads() && self.capabilities.has(Capability::Proxy)
+    }
+
+    fn has_proxy_of_downloads(&self) -> bool {
+        self.config.proxy.as_ref().is_some_and(|proxy| proxy.https_proxy.is_some())
     }
 
     /// Whether the agent runs commands again and again.
@@ -105,7 +116,7 @@ pub struct Certificates {
     pub service_accounts: KeyPair,
 }
 
-/// Contents of the Secrets that files refer to, by name and key.
+/// Contents of the Secrets that a configuration refers to, by name and key: see [`secret_keys`](crate::secret_keys).
 pub type SecretFiles = BTreeMap<(String, String), Content>;
 
 /// Network settings of the cluster, from its Cluster object. The distribution chooses values that are empty.
@@ -207,7 +218,7 @@ pub struct Inputs<'a> {
     pub config: &'a CapstanConfigSpec,
     /// The maintenance windows of the machine. An input only if drift is repaired in them.
     pub maintenance: &'a Maintenance,
-    /// Contents of the Secrets that the user's files refer to.
+    /// Contents of the Secrets that the user's configuration refers to.
     pub secrets: &'a SecretFiles,
     /// Every machine that was set up before this time is restarted.
     pub restart_after: Option<&'a str>,

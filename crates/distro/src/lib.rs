@@ -13,9 +13,11 @@ mod fingerprint;
 mod host;
 mod inputs;
 mod k3s;
+mod proxy;
 mod user;
 
 use capstan_api::bootstrap::{CapstanConfigSpec, Distro};
+use capstan_api::infrastructure::SecretReference;
 use capstan_plan::{
     Action, AgentProgram, Artifact, Capabilities, Digest, MachinePlan, Periodic, Probe, SecretText, Step,
 };
@@ -114,10 +116,19 @@ pub fn check(config: &CapstanConfigSpec, role: Role) -> Result<(), InputError> {
     Ok(())
 }
 
+/// Names and keys of the Secrets that a configuration refers to.
+pub fn secret_keys(config: &CapstanConfigSpec) -> Vec<(String, String)> {
+    let files = config.files.iter().filter_map(|file| file.content_from.as_ref());
+    let files = files.map(|source| (source.secret.name.clone(), source.secret.key.clone()));
+    let proxy = config.proxy.as_ref().and_then(|proxy| proxy.credentials_ref.as_ref());
+    let of_proxy = |reference: &SecretReference| {
+        [proxy::USERNAME, proxy::PASSWORD].map(|key| (reference.name.clone(), key.to_owned()))
+    };
+    files.chain(proxy.map(of_proxy).into_iter().flatten()).collect()
+}
+
 fn check_one(config: &CapstanConfigSpec, role: Role) -> Result<(), InputError> {
-    let sources = config.files.iter().filter_map(|file| file.content_from.as_ref());
-    let secrets =
-        sources.map(|source| ((source.secret.name.clone(), source.secret.key.clone()), "".into())).collect();
+    let secrets = secret_keys(config).into_iter().map(|key| (key, "-".into())).collect();
     render(&Inputs {
         role,
         others_serve: false,

@@ -123,6 +123,7 @@ fn software(content: &str) -> Software {
         sources: vec![Source {
             ca,
             url: format!("https://plane.example:7443/artifacts/{content}").parse().unwrap(),
+            proxy: None,
         }],
     }
 }

@@ -49,8 +49,9 @@ pub use report::{
 pub use schema::{
     Action, AgentProgram, ApiVersion, Argv, ArgvError, Artifact, Check, ClientFiles, Command, Directory,
     EnvVar, File, FileTarget, Gate, HttpUrl, HttpsTarget, HttpsUrl, HttpsUrlError, Limit, MachinePlan,
-    OnDrift, Periodic, PlanError, PlanKind, Probe, Repeat, Retry, Source, SourceUrl, SourceUrlError, Step,
-    Stop, Target, TcpAddress, TcpAddressError, Undo, Unit, Unpack, UrlError, limits,
+    OnDrift, Periodic, PlanError, PlanKind, Probe, ProxyCredentials, Repeat, Retry, Source, SourceProxy,
+    SourceUrl, SourceUrlError, Step, Stop, Target, TcpAddress, TcpAddressError, Undo, Unit, Unpack, UrlError,
+    limits,
 };
 pub use sealed::{ParseError, SealedPlan};
 pub use secret::{SECRET_TYPE, SecretData, SecretError, keys};

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 use std::collections::BTreeMap;
 
-use super::HostConfigEntry;
+use super::{HostConfigEntry, Proxy};
 use crate::conditions::Condition;
 use crate::meta::TemplateMetadata;
 use crate::schema::{DNS_SUBDOMAIN, cel, immutable};
@@ -114,6 +114,10 @@ pub struct CapstanConfigSpec {
     /// of the machine is open (`spec.rollout.windows` of the control plane, or the annotation `capstan.dev/maintenance-windows` of
     /// the Machine); without windows, it repairs them at any time. Default: `Repair`.
     pub on_drift: Option<DriftPolicy>,
+
+    /// HTTP proxy for Kubernetes on the machine, and for downloads by the agent. The connection of the agent to the management plane
+    /// does not use it. Default: none.
+    pub proxy: Option<Proxy>,
 
     /// Configuration of machines on Hosts with certain labels. Entries that select the Host of a machine count in their order;
     /// `spec.config` of the Host counts last.

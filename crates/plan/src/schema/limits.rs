@@ -63,6 +63,8 @@ pub const AGENT_BYTES: u64 = 128 * 1024 * 1024;
 pub const SOURCES: usize = 16;
 /// Bytes of the CA bundle of a source.
 pub const CA_BYTES: usize = 64 * 1024;
+/// Bytes of the user name and of the password for a proxy.
+pub const CREDENTIAL_BYTES: usize = 1024;
 /// Gates of a plan. If all of them are open, they must fit into the room that a plan leaves in its Secret.
 pub const GATES: usize = 128;
 /// Bytes of the open gates of a plan.

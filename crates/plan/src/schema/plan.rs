@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::{Action, AgentProgram, Periodic, Probe, Step};
+use super::{Action, AgentProgram, Periodic, Probe, Source, Step};
 use crate::{Epoch, MachineIdentity, Revision, SecretText};
 
 /// Schema version of a plan. An agent rejects a plan with an unknown version.
@@ -95,6 +95,15 @@ impl MachinePlan {
         }
     }
 
+    /// All download sources.
+    fn sources(&self) -> impl Iterator<Item = &Source> {
+        let artifacts = self.steps.iter().filter_map(|step| match &step.action {
+            Action::Artifact(artifact) => Some(&artifact.sources),
+            _ => None,
+        });
+        artifacts.chain(self.agent.as_ref().map(|agent| &agent.sources)).flatten()
+    }
+
     /// All values that must never appear in a report or a log.
     pub fn secrets(&self) -> Vec<&[u8]> {
         let mut secrets: Vec<&[u8]> = self.redact.iter().map(|text| text.expose().as_bytes()).collect();
@@ -109,6 +118,8 @@ impl MachinePlan {
                 _ => {}
             }
         }
+        let passwords = self.sources().filter_map(|source| source.proxy.as_ref()?.credentials.as_ref());
+        secrets.extend(passwords.map(|credentials| credentials.password.expose().as_bytes()));
         secrets
     }
 }
