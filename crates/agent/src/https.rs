@@ -3,6 +3,7 @@
 
 use bytes::Bytes;
 use capstan_pki::RootsError;
+use capstan_plan::SourceProxy;
 use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::client::conn::http1::{self, SendRequest};
@@ -18,6 +19,8 @@ use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
 use tokio_rustls::TlsConnector;
+
+use crate::tunnel;
 
 /// Timeout of a connection.
 const CONNECTING: Duration = Duration::from_secs(20);
@@ -160,13 +163,29 @@ impl Connection {
     /// # Errors
     /// If the server does not respond in time, or its certificate is not trusted.
     pub async fn open(trust: &Trust, host: &str, port: u16) -> io::Result<Self> {
-        let late = || io::Error::new(io::ErrorKind::TimedOut, "there was no answer in time");
-        tokio::time::timeout(CONNECTING, Self::connect(trust, host, port)).await.map_err(|_| late())?
+        Self::open_through(None, trust, host, port).await
     }
 
-    async fn connect(trust: &Trust, host: &str, port: u16) -> io::Result<Self> {
+    /// Connects through a proxy, if there is one, and verifies the server.
+    ///
+    /// # Errors
+    /// If the proxy or the server does not respond in time, the proxy refuses, or the certificate of the server is not trusted.
+    pub async fn open_through(
+        proxy: Option<&SourceProxy>,
+        trust: &Trust,
+        host: &str,
+        port: u16,
+    ) -> io::Result<Self> {
+        let late = || io::Error::new(io::ErrorKind::TimedOut, "there was no answer in time");
+        tokio::time::timeout(CONNECTING, Self::connect(proxy, trust, host, port)).await.map_err(|_| late())?
+    }
+
+    async fn connect(proxy: Option<&SourceProxy>, trust: &Trust, host: &str, port: u16) -> io::Result<Self> {
         let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
-        let stream = TcpStream::connect((host, port)).await?;
+        let stream = match proxy {
+            Some(proxy) => tunnel::open(proxy, host, port).await?,
+            None => TcpStream::connect((host, port)).await?,
+        };
         stream.set_nodelay(true)?;
         stay_awake(&stream)?;
         let stream = TlsConnector::from(Arc::clone(&trust.0)).connect(name, stream).await?;

@@ -45,7 +45,9 @@ pub mod real;
 mod redact;
 pub mod report;
 pub mod running;
+mod status_line;
 pub mod store;
+mod tunnel;
 pub mod upgrade;
 
 pub use clock::{Clock, SystemClock};

@@ -5,15 +5,18 @@ use crate::support::{owner, path};
 use capstan_agent::Machine;
 use capstan_agent::machine::{Found, MachineError};
 use capstan_agent::real::Linux;
-use capstan_plan::{Artifact, Digest, Mode, Source, Unpack};
+use capstan_plan::{Artifact, Digest, Mode, ProxyCredentials, SecretText, Source, SourceProxy, Unpack};
 use std::collections::BTreeSet;
 use std::fs::{self, Permissions};
 use std::io::Write as _;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tar::{EntryType, Header};
 use tempfile::TempDir;
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::net::{TcpListener, TcpStream};
 
 const LONG: Duration = Duration::from_secs(60);
 
@@ -490,4 +493,73 @@ async fn one_that_takes_too_long_is_given_up_and_leaves_nothing_in_its_place() {
     assert_eq!(names(&root.path().join("opt")), [""; 0]);
     mirror.behave(Behaviour::Good);
     linux.install(&wanted, LONG).await.unwrap();
+}
+
+/// A proxy that requires a password. Returns its port, and what it was asked.
+async fn proxy() -> (u16, Arc<Mutex<Vec<String>>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let asked = Arc::new(Mutex::new(Vec::new()));
+    let heard = Arc::clone(&asked);
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            let heard = Arc::clone(&heard);
+            tokio::spawn(async move {
+                let mut client = BufReader::new(stream);
+                let mut head = String::new();
+                while !head.ends_with("\r\n\r\n") {
+                    client.read_line(&mut head).await.unwrap();
+                }
+                heard.lock().unwrap().push(head.clone());
+                // `user:hunter2`
+                if !head.contains("Proxy-Authorization: Basic dXNlcjpodW50ZXIy\r\n") {
+                    let refusal = b"HTTP/1.1 407 Proxy Authentication Required\r\n\r\n";
+                    return client.write_all(refusal).await.unwrap();
+                }
+                let server = head.split(' ').nth(1).unwrap();
+                let mut server = TcpStream::connect(server).await.unwrap();
+                client.write_all(b"HTTP/1.1 200 Connection established\r\n\r\n").await.unwrap();
+                // Ends with an error when one side hangs up.
+                drop(tokio::io::copy_bidirectional(&mut client, &mut server).await);
+            });
+        }
+    });
+    (port, asked)
+}
+
+#[tokio::test]
+async fn a_download_through_a_proxy_is_verified_by_the_machine() {
+    let content = vec![7; 400_000];
+    let mirror = Mirror::start(&content).await;
+    let (port, asked) = proxy().await;
+    let through = |password: Option<&str>, ca: &str| {
+        let credentials = password.map(|password| ProxyCredentials {
+            username: "user".to_owned(),
+            password: SecretText::new(password),
+        });
+        let proxy = SourceProxy { address: format!("127.0.0.1:{port}").parse().unwrap(), credentials };
+        let url = format!("https://localhost:{}/it", mirror.port);
+        let source = Source { ca: Some(ca.to_owned()), proxy: Some(proxy), ..source(&url) };
+        artifact(&content, vec![source], None)
+    };
+    let (root, linux) = machine();
+    linux.install(&through(Some("hunter2"), &mirror.ca), LONG).await.unwrap();
+    assert_eq!(fs::read(root.path().join("opt/it")).unwrap(), content);
+    let first = asked.lock().unwrap()[0].clone();
+    assert!(first.starts_with(&format!("CONNECT localhost:{} HTTP/1.1\r\n", mirror.port)), "{first}");
+    assert_eq!(mirror.asked().len(), 1, "the proxy has passed it on");
+
+    let stranger = Mirror::start(&content).await;
+    for (wanted, said) in [
+        (through(None, &mirror.ca), "status 407"),
+        (through(Some("hunter3"), &mirror.ca), "status 407"),
+        (through(Some("hunter2"), &stranger.ca), "certificate"),
+    ] {
+        let (root, linux) = machine();
+        let error = linux.install(&wanted, LONG).await.unwrap_err();
+        let text = format!("{error} {error:?}");
+        assert!(text.contains(said) && !text.contains("hunter") && !text.contains("dXNlc"), "{text}");
+        assert!(error.is_transient(), "{text}");
+        assert_eq!(names(&root.path().join("opt")), [""; 0]);
+    }
 }

@@ -2,11 +2,12 @@
 
 use crate::support::world::{Node, ROOT, State, Unit, World};
 use crate::support::{
-    TestClock, Verbs, artifact, check, file, folder, gate, name, open, path, run, shut, steps, tree, unit,
+    TestClock, Verbs, artifact, check, file, folder, gate, name, open, path, plan as unsigned, run, shut,
+    steps, tree, unit, verified,
 };
 use capstan_agent::drift::MOST_RESTARTS;
 use capstan_agent::{Advance, Engine, Journal, Reset};
-use capstan_plan::{Drift, OnDrift, Phase, Progress, Step, VerifiedPlan};
+use capstan_plan::{Drift, MachinePlan, OnDrift, Phase, Progress, Step, VerifiedPlan};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -341,6 +342,102 @@ async fn what_is_only_to_be_reported_is_left_as_it_is() {
     let drift = engine.drift();
     assert_eq!(drift.len(), 2, "{drift:?}");
     assert!(drift.iter().all(|drift| drift.repaired.is_none() && drift.message.is_some()), "{drift:?}");
+}
+
+/// The application, with drift that is repaired from two to three in the afternoon. The clock of the tests begins at noon.
+fn in_window(revision: u64) -> VerifiedPlan {
+    let all = app(revision).into_iter();
+    let all = all.map(|step| step.edit(|step| step.on_drift = OnDrift::RepairInWindow)).collect();
+    let repair_windows = vec!["daily 14:00-15:00 UTC".to_owned()];
+    verified(MachinePlan { repair_windows, ..unsigned(revision, all) })
+}
+
+/// Lets time pass, with the checks of an agent at rest.
+async fn patrol_for(engine: &mut TestEngine, plan: &VerifiedPlan, minutes: u64) {
+    for _ in 0..minutes {
+        engine.clock().pass(Duration::from_mins(1));
+        engine.patrol(plan).await.unwrap();
+    }
+}
+
+fn sabotage(world: &World) {
+    let mut state = world.state();
+    put(&mut state, "/etc/app", "theirs");
+    app_of(&mut state).active = false;
+}
+
+/// What the report says of the file, if it was not repaired.
+fn waits(engine: &TestEngine) -> Option<String> {
+    let drift = engine.drift();
+    let found = reported(&drift, "config");
+    found.repaired.is_none().then(|| found.message.clone().unwrap_or_default())
+}
+
+#[tokio::test]
+async fn in_windows_drift_is_repaired_and_otherwise_only_reported() {
+    let world = World::default();
+    let mut engine = engine(&world).await;
+    apply(&mut engine, &in_window(1)).await;
+    let right = whole(&world);
+    patrol_for(&mut engine, &in_window(1), 20).await;
+    sabotage(&world);
+    let sabotaged = whole(&world);
+    assert!(engine.patrol(&in_window(1)).await.unwrap(), "it is reported at once");
+    assert_eq!(
+        waits(&engine).as_deref(),
+        Some("its repair waits for the maintenance window that opens at 2026-11-15T14:00:00Z")
+    );
+    // A later plan with the same inputs leaves it as it is, too.
+    assert_eq!(apply(&mut engine, &in_window(2)).await.phase, Phase::Applied);
+    patrol_for(&mut engine, &in_window(2), 99).await;
+    assert_eq!(whole(&world), sabotaged, "the window is not open yet");
+    patrol_for(&mut engine, &in_window(2), 3).await;
+    assert_eq!(whole(&world), right);
+    assert!(engine.drift().iter().all(|drift| drift.repaired.is_some()), "{:?}", engine.drift());
+
+    patrol_for(&mut engine, &in_window(2), 60).await;
+    sabotage(&world);
+    patrol_for(&mut engine, &in_window(2), 60).await;
+    assert_eq!(whole(&world), sabotaged, "the window has closed");
+    assert_eq!(
+        waits(&engine).as_deref(),
+        Some("its repair waits for the maintenance window that opens at 2026-11-16T14:00:00Z")
+    );
+}
+
+#[tokio::test]
+async fn a_clock_that_was_set_opens_no_window() {
+    let world = World::default();
+    let mut engine = engine(&world).await;
+    let plan = in_window(1);
+    apply(&mut engine, &plan).await;
+    let right = whole(&world);
+    patrol_for(&mut engine, &plan, 20).await;
+    sabotage(&world);
+    let sabotaged = whole(&world);
+    engine.clock().set("2026-11-15T14:10:00Z".parse().unwrap());
+    patrol_for(&mut engine, &plan, 10).await;
+    assert_eq!(whole(&world), sabotaged);
+    assert!(waits(&engine).is_some_and(|why| why.contains("run evenly for ten minutes")));
+    patrol_for(&mut engine, &plan, 2).await;
+    assert_eq!(whole(&world), right);
+
+    // Nor does one that an agent has just begun to read.
+    sabotage(&world);
+    let clock = engine.clock().clone();
+    let (machine, store) = engine.into_parts();
+    let mut engine = Engine::new(machine, Journal::open(store).await.unwrap(), clock);
+    patrol_for(&mut engine, &plan, 10).await;
+    assert_eq!(whole(&world), sabotaged);
+    patrol_for(&mut engine, &plan, 2).await;
+    assert_eq!(whole(&world), right);
+
+    // A clock of before the plan was made is wrong.
+    sabotage(&world);
+    engine.clock().set("2026-01-01T14:10:00Z".parse().unwrap());
+    patrol_for(&mut engine, &plan, 20).await;
+    assert_eq!(whole(&world), sabotaged);
+    assert!(waits(&engine).is_some_and(|why| why.contains("before the plan was made")));
 }
 
 #[tokio::test]

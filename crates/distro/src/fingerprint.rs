@@ -5,12 +5,13 @@
 //! inputs: leave the input out of the document below while it has its default value, so that the digests of existing
 //! machines do not change. `tests/golden.rs` pins the digests.
 
-use capstan_plan::{Content, Digest, Periodic, SecretText};
+use capstan_plan::{Content, Digest, OnDrift, Periodic, SecretText};
 use serde_json::{Map, Value, json};
 
 use crate::cost::Cost;
 use crate::inputs::{Inputs, KeyPair, Network};
 use crate::k3s;
+use crate::proxy::{PASSWORD, USERNAME};
 use crate::user::{UserCommand, UserFile};
 use crate::{Fingerprint, Role};
 
@@ -31,8 +32,14 @@ pub(crate) fn of<'c>(
     if let Some(release) = &inputs.config.release {
         whole.insert("release".to_owned(), json!([release.keep, release.wipe]));
     }
-    if inputs.reports_drift() {
-        whole.insert("onDrift".to_owned(), json!("report"));
+    match inputs.on_drift() {
+        (OnDrift::Repair, _) => {}
+        (OnDrift::Report, _) => _ = whole.insert("onDrift".to_owned(), json!("report")),
+        (OnDrift::RepairInWindow, windows) => _ = whole.insert("onDrift".to_owned(), json!(windows)),
+    }
+    if inputs.proxies_downloads() {
+        // An agent that comes to understand it gets another plan, and k3s is not restarted.
+        whole.insert("proxyOfDownloads".to_owned(), json!(true));
     }
     if let Some(agent) = inputs.agent {
         // The agent replaces itself beside Kubernetes.
@@ -109,6 +116,15 @@ fn restart_document(inputs: &Inputs<'_>, files: &[UserFile]) -> Map<String, Valu
         if let Some(token) = token {
             document.insert(key.to_owned(), json!(token));
         }
+    }
+    if let Some(proxy) = &inputs.config.proxy {
+        let secret = |key: &str| {
+            let reference = proxy.credentials_ref.as_ref()?;
+            inputs.secrets.get(&(reference.name.clone(), key.to_owned())).map(Content::digest)
+        };
+        let credentials = [PASSWORD, USERNAME].map(secret);
+        let proxy = json!([proxy.http_proxy, proxy.https_proxy, proxy.no_proxy, credentials]);
+        document.insert("proxy".to_owned(), proxy);
     }
     put_settings(&mut document, inputs, |_| true);
     let files: Vec<Value> = files.iter().filter(|file| file.restarts).map(file_document).collect();

@@ -1,7 +1,10 @@
 //! The inputs of a plan.
 
 use capstan_api::bootstrap::{CapstanConfigSpec, DriftPolicy};
-use capstan_plan::{AgentProgram, Artifact, Capabilities, Capability, Content, Digest, SecretText, Source};
+use capstan_plan::{
+    AgentProgram, Artifact, Capabilities, Capability, Content, Digest, OnDrift, SecretText, Source, limits,
+};
+use capstan_planner::facts::Maintenance;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -22,21 +25,57 @@ impl Inputs<'_> {
         self.network.api_server_port.unwrap_or(self.endpoint.port)
     }
 
-    /// Whether the agent reports drift and does not repair it. The fingerprint has the same answer: once the agent understands it,
-    /// the machine gets another plan.
-    pub(crate) fn reports_drift(&self) -> bool {
-        self.wants_drift_reported() && self.capabilities.has(Capability::OnDrift)
+    /// What the agent does about drift, and the windows in which it repairs it if that is limited to windows. The fingerprint has
+    /// the same answer: once the agent understands what is asked for, the machine gets another plan.
+    pub(crate) fn on_drift(&self) -> (OnDrift, Vec<String>) {
+        let reports = || match self.capabilities.has(Capability::OnDrift) {
+            true => OnDrift::Report,
+            false => OnDrift::Repair,
+        };
+        match self.wanted_on_drift() {
+            (OnDrift::RepairInWindow, windows) if self.capabilities.has(Capability::RepairWindows) => {
+                (OnDrift::RepairInWindow, windows)
+            }
+            // Rather no repair than one at any time.
+            (OnDrift::Report | OnDrift::RepairInWindow, _) => (reports(), Vec::new()),
+            (OnDrift::Repair, _) => (OnDrift::Repair, Vec::new()),
+        }
     }
 
-    fn wants_drift_reported(&self) -> bool {
-        self.config.on_drift == Some(DriftPolicy::Report)
+    /// The same for an agent that understands everything.
+    fn wanted_on_drift(&self) -> (OnDrift, Vec<String>) {
+        let windows = match (self.config.on_drift.unwrap_or_default(), self.maintenance) {
+            (DriftPolicy::Repair, _) | (DriftPolicy::RepairInWindow, Maintenance::AnyTime) => {
+                return (OnDrift::Repair, Vec::new());
+            }
+            (DriftPolicy::Report, _) | (DriftPolicy::RepairInWindow, Maintenance::Unreadable(_)) => {
+                return (OnDrift::Report, Vec::new());
+            }
+            (DriftPolicy::RepairInWindow, Maintenance::Within(windows)) => windows,
+        };
+        let texts: Vec<String> = windows.texts().map(str::to_owned).collect();
+        // An annotation of a Machine may have more than a plan.
+        let fits =
+            texts.len() <= limits::WINDOWS && texts.iter().all(|window| window.len() <= limits::WINDOW_BYTES);
+        if fits { (OnDrift::RepairInWindow, texts) } else { (OnDrift::Report, Vec::new()) }
     }
 
     /// Fields of the configuration that are left out, because the agent does not understand them.
     pub(crate) fn left_out(&self) -> Vec<&'static str> {
-        let drift = (self.wants_drift_reported() && !self.reports_drift()).then_some("spec.onDrift");
+        let drift = (self.wanted_on_drift().0 != self.on_drift().0).then_some("spec.onDrift");
         let periodic = (!self.config.periodic.is_empty() && !self.runs_periodic()).then_some("spec.periodic");
-        drift.into_iter().chain(periodic).collect()
+        let proxy = (self.has_proxy_of_downloads() && !self.capabilities.has(Capability::Proxy))
+            .then_some("spec.proxy (for downloads)");
+        drift.into_iter().chain(periodic).chain(proxy).collect()
+    }
+
+    /// Whether the agent downloads through a proxy.
+    pub(crate) fn proxies_downloads(&self) -> bool {
+        self.has_proxy_of_downloads() && self.capabilities.has(Capability::Proxy)
+    }
+
+    fn has_proxy_of_downloads(&self) -> bool {
+        self.config.proxy.as_ref().is_some_and(|proxy| proxy.https_proxy.is_some())
     }
 
     /// Whether the agent runs commands again and again.
@@ -77,7 +116,7 @@ pub struct Certificates {
     pub service_accounts: KeyPair,
 }
 
-/// Contents of the Secrets that files refer to, by name and key.
+/// Contents of the Secrets that a configuration refers to, by name and key: see [`secret_keys`](crate::secret_keys).
 pub type SecretFiles = BTreeMap<(String, String), Content>;
 
 /// Network settings of the cluster, from its Cluster object. The distribution chooses values that are empty.
@@ -177,7 +216,9 @@ pub struct Inputs<'a> {
     pub agent: Option<&'a AgentProgram>,
     /// The user's configuration.
     pub config: &'a CapstanConfigSpec,
-    /// Contents of the Secrets that the user's files refer to.
+    /// The maintenance windows of the machine. An input only if drift is repaired in them.
+    pub maintenance: &'a Maintenance,
+    /// Contents of the Secrets that the user's configuration refers to.
     pub secrets: &'a SecretFiles,
     /// Every machine that was set up before this time is restarted.
     pub restart_after: Option<&'a str>,

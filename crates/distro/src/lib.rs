@@ -13,15 +13,18 @@ mod fingerprint;
 mod host;
 mod inputs;
 mod k3s;
+mod proxy;
 mod user;
 
 use capstan_api::bootstrap::{CapstanConfigSpec, Distro};
+use capstan_api::infrastructure::SecretReference;
 use capstan_plan::{
     Action, AgentProgram, Artifact, Capabilities, Digest, MachinePlan, Periodic, Probe, SecretText, Step,
 };
 use std::collections::BTreeMap;
 
 pub use capstan_planner::Version;
+pub use capstan_planner::facts::Maintenance;
 pub use capstan_planner::plans::RESTART_GATE;
 pub use capstan_planner::{Fingerprint, Role};
 pub use cost::{Change, Cost, Subject, changes, classify, classify_on};
@@ -73,6 +76,8 @@ pub struct Rendered {
     pub probes: Vec<Probe>,
     /// Commands that run again and again while the plan is applied.
     pub periodic: Vec<Periodic>,
+    /// Windows in which drift is repaired, if that is limited to windows.
+    pub repair_windows: Vec<String>,
     /// The program of the agent.
     pub agent: Option<AgentProgram>,
     /// Secrets that the agent must remove from all output.
@@ -111,10 +116,19 @@ pub fn check(config: &CapstanConfigSpec, role: Role) -> Result<(), InputError> {
     Ok(())
 }
 
+/// Names and keys of the Secrets that a configuration refers to.
+pub fn secret_keys(config: &CapstanConfigSpec) -> Vec<(String, String)> {
+    let files = config.files.iter().filter_map(|file| file.content_from.as_ref());
+    let files = files.map(|source| (source.secret.name.clone(), source.secret.key.clone()));
+    let proxy = config.proxy.as_ref().and_then(|proxy| proxy.credentials_ref.as_ref());
+    let of_proxy = |reference: &SecretReference| {
+        [proxy::USERNAME, proxy::PASSWORD].map(|key| (reference.name.clone(), key.to_owned()))
+    };
+    files.chain(proxy.map(of_proxy).into_iter().flatten()).collect()
+}
+
 fn check_one(config: &CapstanConfigSpec, role: Role) -> Result<(), InputError> {
-    let sources = config.files.iter().filter_map(|file| file.content_from.as_ref());
-    let secrets =
-        sources.map(|source| ((source.secret.name.clone(), source.secret.key.clone()), "".into())).collect();
+    let secrets = secret_keys(config).into_iter().map(|key| (key, "-".into())).collect();
     render(&Inputs {
         role,
         others_serve: false,
@@ -132,6 +146,7 @@ fn check_one(config: &CapstanConfigSpec, role: Role) -> Result<(), InputError> {
         capabilities: &Capabilities::all(),
         agent: None,
         config,
+        maintenance: &Maintenance::AnyTime,
         secrets: &secrets,
         restart_after: None,
         heal: Heal::default(),

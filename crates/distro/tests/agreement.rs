@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use capstan_api::bootstrap::{CapstanConfigSpec, Command, DriftPolicy, File, ReleasePolicy, Setting};
 use capstan_distro::cost::{Setup, classify, worst};
 use capstan_distro::{
-    Certificates, Cost, Endpoint, Fingerprint, Heal, Inputs, KeyPair, Network, Role, SecretFiles, Software,
-    render,
+    Certificates, Cost, Endpoint, Fingerprint, Heal, Inputs, KeyPair, Maintenance, Network, Role,
+    SecretFiles, Software, render,
 };
 use capstan_plan::{Capabilities, Digest, SecretText};
 use proptest::prelude::*;
@@ -110,6 +110,7 @@ fn fingerprint(version: &str, config: &CapstanConfigSpec) -> Fingerprint {
         capabilities: &Capabilities::all(),
         agent: None,
         config,
+        maintenance: &Maintenance::AnyTime,
         secrets: &SecretFiles::new(),
         restart_after: None,
         heal: Heal::default(),

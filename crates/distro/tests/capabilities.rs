@@ -6,9 +6,12 @@
 mod first_release;
 
 use capstan_api::bootstrap::{CapstanConfigSpec, DriftPolicy, PeriodicCommand};
-use capstan_distro::{Endpoint, Heal, Inputs, Network, Rendered, Role, SecretFiles, Software, render};
+use capstan_distro::{
+    Endpoint, Fingerprint, Heal, Inputs, Maintenance, Network, Rendered, Role, SecretFiles, Software, render,
+};
+use capstan_plan::windows::Windows;
 use capstan_plan::{
-    AgentProgram, Capabilities, Capability, Digest, Epoch, MachineIdentity, MachinePlan, Revision,
+    AgentProgram, Capabilities, Capability, Digest, Epoch, MachineIdentity, MachinePlan, OnDrift, Revision,
     SealedPlan, SecretText,
 };
 use std::collections::BTreeMap;
@@ -37,6 +40,15 @@ fn rendered_with(
     capabilities: &Capabilities,
     agent: Option<&AgentProgram>,
 ) -> Rendered {
+    rendered_within(&Maintenance::AnyTime, config, capabilities, agent)
+}
+
+fn rendered_within(
+    maintenance: &Maintenance,
+    config: &CapstanConfigSpec,
+    capabilities: &Capabilities,
+    agent: Option<&AgentProgram>,
+) -> Rendered {
     let source = "https://plane.example/k3s".parse().unwrap();
     let software =
         Software { sha256: Digest::of(b"k3s"), size: 3, sources: vec![capstan_plan::Source::new(source)] };
@@ -57,6 +69,7 @@ fn rendered_with(
         capabilities,
         agent,
         config,
+        maintenance,
         secrets: &SecretFiles::new(),
         restart_after: None,
         heal: Heal::default(),
@@ -74,6 +87,7 @@ fn bytes(rendered: &Rendered) -> Vec<u8> {
     plan.steps.clone_from(&rendered.steps);
     plan.probes.clone_from(&rendered.probes);
     plan.periodic.clone_from(&rendered.periodic);
+    plan.repair_windows.clone_from(&rendered.repair_windows);
     plan.redact.clone_from(&rendered.redact);
     plan.agent.clone_from(&rendered.agent);
     plan.seal().unwrap().bytes().to_vec()
@@ -164,4 +178,69 @@ fn probes_that_only_later_agents_understand_are_no_input() {
         (vec!["kubelet".to_owned()], vec!["kubelet".to_owned(), "unit".to_owned()])
     );
     assert_eq!(Rendered { probes: before.probes.clone(), ..after }, before);
+}
+
+fn within(windows: &[&str]) -> Maintenance {
+    match Windows::parse(windows.iter().copied()) {
+        Ok(None) => Maintenance::AnyTime,
+        Ok(Some(windows)) => Maintenance::Within(windows.into()),
+        Err(error) => Maintenance::Unreadable(error.to_string()),
+    }
+}
+
+/// What an agent does about drift if it is to be repaired in windows. Where a part is not understood, drift is rather not
+/// repaired than at any time.
+#[test]
+fn repair_in_windows_is_what_the_agent_understands_of_it() {
+    let config =
+        CapstanConfigSpec { on_drift: Some(DriftPolicy::RepairInWindow), ..CapstanConfigSpec::default() };
+    let (night, many) = ("daily 01:00-05:00 Europe/Berlin", vec!["daily 01:00-05:00"; 33]);
+    let [none, drift, windows] = [
+        Capabilities::FIRST_RELEASE,
+        Capabilities::from_iter([Capability::OnDrift]),
+        Capabilities::from_iter([Capability::RepairWindows]),
+    ];
+    let both = Capabilities::from_iter([Capability::OnDrift, Capability::RepairWindows]);
+    for (case, agent, maintenance, policy, texts, left_out) in [
+        ("both", &both, within(&[night]), OnDrift::RepairInWindow, vec![night], false),
+        ("windows", &windows, within(&[night]), OnDrift::RepairInWindow, vec![night], false),
+        ("an agent that only reports", &drift, within(&[night]), OnDrift::Report, vec![], true),
+        ("an agent of the first release", &none, within(&[night]), OnDrift::Repair, vec![], true),
+        ("at any time", &both, within(&[]), OnDrift::Repair, vec![], false),
+        ("at any time, and an old agent", &none, within(&[]), OnDrift::Repair, vec![], false),
+        ("windows that cannot be read", &both, within(&["sometimes"]), OnDrift::Report, vec![], false),
+        ("more windows than fit", &both, within(&many), OnDrift::Report, vec![], false),
+    ] {
+        let rendered = rendered_within(&maintenance, &config, agent, None);
+        let step =
+            |name: &str| rendered.steps.iter().find(|step| step.name.as_str() == name).unwrap().on_drift;
+        assert_eq!((step("config"), step("start")), (policy, policy), "{case}");
+        assert_eq!(step("script"), OnDrift::Repair, "{case}: a reset needs it");
+        assert_eq!(rendered.repair_windows, texts, "{case}");
+        assert_eq!(rendered.left_out, if left_out { vec!["spec.onDrift"] } else { vec![] }, "{case}");
+        assert!(needed_by(&rendered).lacking_in(agent).is_empty(), "{case}");
+        assert!(SealedPlan::parse(&bytes(&rendered)).is_ok(), "{case}");
+        let plain = rendered_within(&maintenance, &CapstanConfigSpec::default(), agent, None);
+        let same = |print: &Fingerprint| (print.restart, print.drain);
+        assert_eq!(same(&rendered.fingerprint), same(&plain.fingerprint), "{case}: nothing is restarted");
+        let is_plain = policy == OnDrift::Repair;
+        assert_eq!(rendered.fingerprint.whole == plain.fingerprint.whole, is_plain, "{case}");
+    }
+}
+
+/// Windows are an input only of machines that repair in them.
+#[test]
+fn other_windows_are_another_plan_where_drift_is_repaired_in_them() {
+    let all = Capabilities::all();
+    let whole = |policy: DriftPolicy, windows: &[&str]| {
+        let config = CapstanConfigSpec { on_drift: Some(policy), ..CapstanConfigSpec::default() };
+        rendered_within(&within(windows), &config, &all, None).fingerprint.whole
+    };
+    let (one, other) = (["daily 01:00-05:00"], ["daily 01:00-05:00", "Sat 06:00-08:00"]);
+    for (policy, is_input) in
+        [(DriftPolicy::Repair, false), (DriftPolicy::Report, false), (DriftPolicy::RepairInWindow, true)]
+    {
+        assert_eq!(whole(policy, &one) != whole(policy, &other), is_input, "{policy:?}");
+        assert_eq!(whole(policy, &one), whole(policy, &one));
+    }
 }

@@ -13,8 +13,8 @@ use capstan_api::bootstrap::{
     CapstanConfigSpec, Command, Distro, DriftPolicy, File, FileSource, ReleasePolicy, SecretKey, Setting,
 };
 use capstan_distro::{
-    Certificates, Endpoint, Heal, Inputs, KeyPair, Network, RESTART_GATE, Rendered, Role, SecretFiles,
-    Snapshot, Software, check, render,
+    Certificates, Endpoint, Heal, Inputs, KeyPair, Maintenance, Network, RESTART_GATE, Rendered, Role,
+    SecretFiles, Snapshot, Software, check, render,
 };
 use capstan_plan::{
     Action, Artifact, Capabilities, Content, Digest, Epoch, MachineIdentity, MachinePlan, OnDrift, Repeat,
@@ -123,6 +123,7 @@ fn software(content: &str) -> Software {
         sources: vec![Source {
             ca,
             url: format!("https://plane.example:7443/artifacts/{content}").parse().unwrap(),
+            proxy: None,
         }],
     }
 }
@@ -185,6 +186,7 @@ impl Setup {
             capabilities: &self.capabilities,
             agent: None,
             config: &self.config,
+            maintenance: &Maintenance::AnyTime,
             secrets: &self.secrets,
             network: &self.network,
             restart_after: None,
@@ -203,6 +205,7 @@ fn sealed(rendered: &Rendered) -> MachinePlan {
     plan.steps.clone_from(&rendered.steps);
     plan.probes.clone_from(&rendered.probes);
     plan.periodic.clone_from(&rendered.periodic);
+    plan.repair_windows.clone_from(&rendered.repair_windows);
     plan.redact.clone_from(&rendered.redact);
     plan.clone().seal().unwrap();
     plan

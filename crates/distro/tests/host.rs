@@ -9,8 +9,8 @@ use capstan_api::bootstrap::{CapstanConfigSpec, File, HostConfig, HostConfigEntr
 use capstan_api::core::TaintEffect;
 use capstan_distro::cost::Setup;
 use capstan_distro::{
-    Cost, Endpoint, Heal, HostFacts, Inputs, MergedConfig, Network, Origin, Rendered, Role, SecretFiles,
-    Software, check, classify_on, merge, render,
+    Cost, Endpoint, Heal, HostFacts, Inputs, Maintenance, MergedConfig, Network, Origin, Rendered, Role,
+    SecretFiles, Software, check, classify_on, merge, render,
 };
 use capstan_plan::{Capabilities, Digest, SecretText};
 use proptest::prelude::*;
@@ -59,6 +59,7 @@ fn rendered(config: &CapstanConfigSpec) -> Rendered {
         capabilities: &Capabilities::all(),
         agent: None,
         config,
+        maintenance: &Maintenance::AnyTime,
         secrets: &SecretFiles::new(),
         restart_after: None,
         heal: Heal::default(),

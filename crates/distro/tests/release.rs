@@ -10,7 +10,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use capstan_api::bootstrap::{CapstanConfigSpec, ReleasePolicy, Setting};
-use capstan_distro::{Endpoint, Heal, Inputs, Network, Role, SecretFiles, Software, check, render};
+use capstan_distro::{
+    Endpoint, Heal, Inputs, Maintenance, Network, Role, SecretFiles, Software, check, render,
+};
 use capstan_plan::{Action, Capabilities, Digest, SecretText};
 use tempfile::TempDir;
 
@@ -50,6 +52,7 @@ fn script(config: &CapstanConfigSpec) -> String {
         capabilities: &Capabilities::all(),
         agent: None,
         config,
+        maintenance: &Maintenance::AnyTime,
         secrets: &SecretFiles::new(),
         restart_after: None,
         heal: Heal::default(),

@@ -23,12 +23,23 @@ pub enum Capability {
     Cancel,
     /// `periodic` of a plan.
     Periodic,
+    /// `onDrift: repairInWindow` of a step, and `repairWindows` of a plan.
+    RepairWindows,
+    /// `proxy` of a source.
+    Proxy,
 }
 
 impl Capability {
     /// All of them: what this version may understand.
-    pub const ALL: [Self; 5] =
-        [Self::OnDrift, Self::ReplaceAgent, Self::Targets, Self::Cancel, Self::Periodic];
+    pub const ALL: [Self; 7] = [
+        Self::OnDrift,
+        Self::ReplaceAgent,
+        Self::Targets,
+        Self::Cancel,
+        Self::Periodic,
+        Self::RepairWindows,
+        Self::Proxy,
+    ];
 
     /// Its name in reports. It never changes.
     pub const fn name(self) -> &'static str {
@@ -38,6 +49,8 @@ impl Capability {
             Self::Targets => "targets",
             Self::Cancel => "cancel",
             Self::Periodic => "periodic",
+            Self::RepairWindows => "repairWindows",
+            Self::Proxy => "proxy",
         }
     }
 }
@@ -90,16 +103,23 @@ impl Capabilities {
         periodic: &[Periodic],
         agent: Option<&AgentProgram>,
     ) -> Self {
-        let reports_drift = steps.iter().any(|step| step.on_drift != OnDrift::default());
+        let has = |policy: OnDrift| steps.iter().any(|step| step.on_drift == policy);
         let checks = steps.iter().filter_map(|step| match &step.action {
             Action::Check(check) => Some(&check.target),
             _ => None,
         });
+        let artifacts = steps.iter().filter_map(|step| match &step.action {
+            Action::Artifact(artifact) => Some(&artifact.sources),
+            _ => None,
+        });
+        let mut sources = artifacts.chain(agent.map(|agent| &agent.sources)).flatten();
         let mut targets = checks.chain(probes.iter().map(|probe| &probe.target));
         let all = [
-            reports_drift.then_some(Capability::OnDrift),
+            has(OnDrift::Report).then_some(Capability::OnDrift),
+            has(OnDrift::RepairInWindow).then_some(Capability::RepairWindows),
             agent.is_some().then_some(Capability::ReplaceAgent),
             (!periodic.is_empty()).then_some(Capability::Periodic),
+            sources.any(|source| source.proxy.is_some()).then_some(Capability::Proxy),
             targets.any(|target| !target.is_of_first_release()).then_some(Capability::Targets),
         ];
         all.into_iter().flatten().collect()

@@ -12,6 +12,8 @@
 //! | [`SignedPlan`] | bytes with an unverified signature, as in a Secret |
 //! | [`VerifiedPlan`] | a trusted key has signed it for this machine; the agent applies it |
 //!
+//! The [`windows`] are for both: the planner drains and restarts machines in them, and an agent may have to repair in them only.
+//!
 //! The [`OpenGates`] beside a plan name the gates that the agent may pass. [`Capabilities`] are what an agent understands, and what a
 //! plan needs.
 //!
@@ -36,6 +38,7 @@ mod signature;
 mod succession;
 mod text;
 mod time;
+pub mod windows;
 
 pub use capability::{Capabilities, Capability, ReportedCapabilities};
 pub use content::{Content, SecretText};
@@ -51,8 +54,9 @@ pub use report::{
 pub use schema::{
     Action, AgentProgram, ApiVersion, Argv, ArgvError, Artifact, Check, ClientFiles, Command, Directory,
     EnvVar, File, FileTarget, Gate, HttpUrl, HttpsTarget, HttpsUrl, HttpsUrlError, Limit, MachinePlan,
-    OnDrift, Periodic, PlanError, PlanKind, Probe, Repeat, Retry, Source, SourceUrl, SourceUrlError, Step,
-    Stop, Target, TcpAddress, TcpAddressError, Undo, Unit, Unpack, UrlError, limits,
+    OnDrift, Periodic, PlanError, PlanKind, Probe, ProxyCredentials, Repeat, Retry, Source, SourceProxy,
+    SourceUrl, SourceUrlError, Step, Stop, Target, TcpAddress, TcpAddressError, Undo, Unit, Unpack, UrlError,
+    limits,
 };
 pub use sealed::{ParseError, SealedPlan};
 pub use secret::{SECRET_TYPE, SecretData, SecretError, keys};

@@ -5,8 +5,8 @@
 mod common;
 
 use capstan_plan::{
-    Action, AgentProgram, Argv, Check, Digest, EnvVar, FileTarget, MachinePlan, OnDrift, Periodic, Retry,
-    SealedPlan, SecretText, Step, Target, limits,
+    Action, AgentProgram, Argv, Check, Digest, EnvVar, FileTarget, MachinePlan, OnDrift, Periodic,
+    ProxyCredentials, Retry, SealedPlan, SecretText, Source, SourceProxy, Step, Target, limits,
 };
 use common::{CA, argv, name, path, plan, source};
 use serde_json::{Value, json};
@@ -257,6 +257,35 @@ fn limits_and_contradictions_are_refused_with_their_field() {
         |p| p.periodic = vec![periodic(60, 3601)],
         "periodic[0].timeoutSeconds: must be 1 to 3600, not 3601",
     );
+    let proxy = |username: &str, password: &str| {
+        let credentials =
+            ProxyCredentials { username: username.to_owned(), password: SecretText::new(password) };
+        let proxy = SourceProxy { address: "proxy:3128".parse().unwrap(), credentials: Some(credentials) };
+        Source { proxy: Some(proxy), ..source("https://plane/agent") }
+    };
+    let agent =
+        |source: Source| Some(AgentProgram { sha256: Digest::of(b"agent"), size: 5, sources: vec![source] });
+    refused(
+        |p| p.agent = agent(proxy("", "x")),
+        "agent.sources[0].proxy.credentials.username: must be 1 to 1024, not 0",
+    );
+    refused(
+        |p| p.agent = agent(proxy("a:b", "x")),
+        "agent.sources[0].proxy.credentials.username: must not contain a colon",
+    );
+    refused(
+        |p| p.agent = agent(proxy("a", "")),
+        "agent.sources[0].proxy.credentials.password: must be 1 to 1024, not 0",
+    );
+    refused(
+        |p| p.agent = agent(Source { proxy: proxy("a", "b").proxy, ..source("file:///srv/agent") }),
+        "agent.sources[0].proxy: only an https source is reached through a proxy",
+    );
+    refused(
+        |p| p.repair_windows = vec!["daily 01:00-05:00".to_owned(); 33],
+        "repairWindows: must be 0 to 32, not 33",
+    );
+    refused(|p| p.repair_windows = vec!["x".repeat(129)], "repairWindows[0]: must be 1 to 128, not 129");
     refused(|p| p.probes[0].interval_seconds = 0, "probes[0].intervalSeconds");
     refused(|p| p.probes[0].timeout_seconds = 0, "probes[0].timeoutSeconds");
     refused(|p| p.probes[0].success_threshold = 0, "probes[0].successThreshold");

@@ -9,7 +9,8 @@ mod common;
 
 use capstan_plan::{
     Action, AgentProgram, Argv, Capabilities, Capability, Check, ClientFiles, Digest, FileTarget,
-    HttpsTarget, HttpsUrl, MachinePlan, OnDrift, OpenGates, Periodic, Probe, SealedPlan, Step, Target,
+    HttpsTarget, HttpsUrl, MachinePlan, OnDrift, OpenGates, Periodic, Probe, ProxyCredentials, SealedPlan,
+    SecretText, Source, SourceProxy, SourceUrl, Step, Target,
 };
 use common::{name, path, plan, source};
 
@@ -34,6 +35,11 @@ fn periodic() -> Periodic {
     Periodic { name: name("trim"), argv, interval_seconds: 86_400, timeout_seconds: 600 }
 }
 
+fn proxy() -> SourceProxy {
+    let credentials = ProxyCredentials { username: "web-0".to_owned(), password: SecretText::new("hunter2") };
+    SourceProxy { address: "proxy.example:3128".parse().unwrap(), credentials: Some(credentials) }
+}
+
 /// A plan that uses this capability and no other.
 fn using(capability: Capability) -> MachinePlan {
     let mut plan = plan();
@@ -45,6 +51,19 @@ fn using(capability: Capability) -> MachinePlan {
         }
         Capability::Targets => plan.probes.extend(targets()),
         Capability::Periodic => plan.periodic.push(periodic()),
+        Capability::Proxy => {
+            let artifacts = plan.steps.iter_mut().filter_map(|step| match &mut step.action {
+                Action::Artifact(artifact) => Some(artifact),
+                _ => None,
+            });
+            let sources = artifacts.flat_map(|artifact| &mut artifact.sources);
+            let on_servers = sources.filter(|source| matches!(source.url, SourceUrl::Https(_)));
+            on_servers.for_each(|source| source.proxy = Some(proxy()));
+        }
+        Capability::RepairWindows => {
+            plan.steps[1].on_drift = OnDrift::RepairInWindow;
+            plan.repair_windows.push("Sat,Sun 02:00-06:00 Europe/Berlin".to_owned());
+        }
         Capability::Cancel => panic!("it is no part of a plan"),
     }
     plan
@@ -89,9 +108,12 @@ fn a_plan_of_the_first_release_is_read_by_this_version() {
 fn names_of_capabilities_stay() {
     assert_eq!(
         Capability::ALL.map(Capability::name),
-        ["onDrift", "replaceAgent", "targets", "cancel", "periodic"]
+        ["onDrift", "replaceAgent", "targets", "cancel", "periodic", "repairWindows", "proxy"]
     );
-    assert_eq!(Capabilities::all().to_string(), "onDrift, replaceAgent, targets, cancel, periodic");
+    assert_eq!(
+        Capabilities::all().to_string(),
+        "onDrift, replaceAgent, targets, cancel, periodic, repairWindows, proxy"
+    );
 }
 
 #[test]
@@ -122,4 +144,16 @@ fn open_gates_have_another_field_only_if_a_plan_is_cancelled() {
     assert_eq!(fields(&gates).len(), first_release.len());
     assert!(fields(&gates).iter().all(|field| first_release.contains(&field.as_str())));
     assert_eq!(fields(&gates.cancelling(id.revision())).len(), first_release.len() + 1);
+}
+
+#[test]
+fn the_password_of_a_proxy_is_a_secret_of_the_plan() {
+    let mut plan = using(Capability::Proxy);
+    assert!(plan.secrets().contains(&&b"hunter2"[..]));
+    assert!(!format!("{plan:?}").contains("hunter2"));
+    plan.steps.clear();
+    assert!(!plan.secrets().contains(&&b"hunter2"[..]));
+    let sources = vec![Source { proxy: Some(proxy()), ..source("https://plane.example/agent") }];
+    plan.agent = Some(AgentProgram { sha256: Digest::of(b"agent"), size: 5, sources });
+    assert!(plan.secrets().contains(&&b"hunter2"[..]));
 }

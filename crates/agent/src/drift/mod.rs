@@ -6,16 +6,19 @@
 //! | [`findings`] | the drift in a report |
 //! | [`budget`] | limits of starts and restarts of a unit |
 //! | [`reads`] | which units use what a step has created |
+//! | [`window`] | whether a maintenance window is open |
 //!
 //! None of this is stored, except the starts of units: after a restart of the agent the machine is checked again.
 
 mod budget;
 mod findings;
 mod reads;
+mod window;
 
 pub use budget::{Allowance, MOST_RESTARTS, Repair, may_repair};
 pub(crate) use findings::Findings;
 pub use reads::is_read_by;
+pub(crate) use window::{WallClock, is_open};
 
 use capstan_plan::{PlanId, StepName};
 use std::collections::BTreeMap;

@@ -33,7 +33,7 @@ use tokio::sync::watch;
 
 use crate::clock::Clock;
 use crate::decide::{Decision, decide};
-use crate::drift::{Findings, Sights};
+use crate::drift::{Findings, Sights, WallClock};
 use crate::journal::{Entry, History, Journal, JournalError, Outcome};
 use crate::machine::{Machine, MachineError};
 use crate::redact::Redactor;
@@ -87,6 +87,7 @@ pub struct Engine<M, S, C> {
     sights: Sights,
     known: look::Known,
     findings: Findings,
+    wall_clock: WallClock,
     /// Invocations of units that were started while all files they read were as planned.
     good_runs: BTreeMap<UnitName, String>,
     interval: Duration,
@@ -114,6 +115,7 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
             sights: Sights::default(),
             known: look::Known::default(),
             findings: Findings::default(),
+            wall_clock: WallClock::default(),
             good_runs: BTreeMap::new(),
             interval: patrol::PATROL,
             rounds: 0,

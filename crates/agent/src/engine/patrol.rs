@@ -16,7 +16,7 @@ use super::unit::State;
 use super::{Engine, EngineError, StepError};
 use crate::clock::Clock;
 use crate::decide::{has_passed_gates, made};
-use crate::drift::{Allowance, Sight, may_repair};
+use crate::drift::{Allowance, Sight, is_open, may_repair};
 use crate::journal::Entry;
 use crate::ledger::UNIT_FILE;
 use crate::machine::{Machine, MachineError};
@@ -85,6 +85,7 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
     /// Checks the effect of a step that this plan would skip, because the step has succeeded before with its inputs.
     pub(super) async fn look_before(&mut self, plan: &VerifiedPlan, index: usize) -> Result<(), EngineError> {
         let step = &plan.plan().steps[index];
+        self.wall_clock.read(self.clock.now(), self.clock.elapsed());
         let found = match self.look(plan, step).await {
             Ok(found) => found,
             // It may be there or not. The attempt at it finds that out.
@@ -108,14 +109,23 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
             return Ok(Sight::AsMade);
         };
         self.findings.found(&step.name, &Redactor::of(plan.plan()).text(&found.what), now);
-        if step.on_drift == OnDrift::Report {
-            self.findings.explain(&step.name, "the plan says that it is only reported".to_owned());
+        if let Err(why) = self.is_to_be_repaired(plan, step) {
+            self.findings.explain(&step.name, why);
             return Ok(Sight::AsMade);
         }
         if found.is_content {
             self.outdate(plan, step).await?;
         }
         Ok(Sight::Drifted)
+    }
+
+    /// Whether drift of a step is repaired now. Otherwise why not, for users.
+    fn is_to_be_repaired(&self, plan: &VerifiedPlan, step: &Step) -> Result<(), String> {
+        match step.on_drift {
+            OnDrift::Repair => Ok(()),
+            OnDrift::Report => Err("the plan says that it is only reported".to_owned()),
+            OnDrift::RepairInWindow => is_open(plan, &self.wall_clock),
+        }
     }
 
     /// Checks all steps of the current plan that are done, and repairs what differs. Returns whether there is anything
@@ -126,6 +136,7 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
     /// If the journal fails.
     pub async fn patrol(&mut self, plan: &VerifiedPlan) -> Result<bool, EngineError> {
         let before = self.findings.reported();
+        self.wall_clock.read(self.clock.now(), self.clock.elapsed());
         self.rounds = self.rounds.wrapping_add(1);
         let steps = made(plan, self.history());
         // A command of an interrupted attempt may run: the plan deals with it first.
@@ -380,7 +391,7 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
                 continue;
             };
             let Ok(state) = self.state(&unit.name).await else { continue };
-            if reader.on_drift == OnDrift::Report
+            if self.is_to_be_repaired(plan, reader).is_err()
                 || state.is_ended()
                 || state.invocation == *good
                 || state.invocation == start.instead_of

@@ -125,11 +125,11 @@ impl Cache {
             SourceUrl::Https(url) => {
                 let begun = self.part(digest, true).await?;
                 let was_begun = begun.size > 0;
-                match self.download(url, source.ca.as_deref(), begun, digest, size).await {
+                match self.download(url, source, begun, digest, size).await {
                     // What another source has sent may have been wrong: once more, from the beginning.
                     Err(refusal) if was_begun && !refusal.transient => {
                         let anew = self.part(digest, false).await?;
-                        self.download(url, source.ca.as_deref(), anew, digest, size).await
+                        self.download(url, source, anew, digest, size).await
                     }
                     done => done,
                 }
@@ -140,14 +140,14 @@ impl Cache {
     async fn download(
         &self,
         url: &HttpsUrl,
-        ca: Option<&str>,
+        source: &Source,
         mut part: Part,
         digest: Digest,
         size: u64,
     ) -> Result<(), Refusal> {
         if part.size < size {
             // Held until all is there: without it nothing more comes.
-            let (_connection, mut answer) = ask(url, ca, part.size).await?;
+            let (_connection, mut answer) = ask(url, source, part.size).await?;
             part = self.continue_with(part, &answer, digest, size).await?;
             while let Some(frame) = timeout(SILENCE, answer.body_mut().frame())
                 .await
@@ -291,15 +291,16 @@ impl Part {
 
 async fn ask(
     url: &HttpsUrl,
-    ca: Option<&str>,
+    source: &Source,
     from: u64,
 ) -> Result<(Connection, Response<hyper::body::Incoming>), Refusal> {
-    let trust = match ca {
+    let trust = match &source.ca {
         Some(ca) => Trust::pinned(ca.as_bytes()),
         None => Trust::system(),
     };
     let trust = trust.map_err(Refusal::lasting)?;
-    let mut connection = Connection::open(&trust, url.host(), url.port()).await.map_err(Refusal::passing)?;
+    let connection = Connection::open_through(source.proxy.as_ref(), &trust, url.host(), url.port()).await;
+    let mut connection = connection.map_err(Refusal::passing)?;
     let mut request = Request::get(url.path())
         .header(HOST, url.authority())
         .header(USER_AGENT, concat!("capstan-agent/", env!("CARGO_PKG_VERSION")));

@@ -14,6 +14,7 @@ use tokio::net::TcpStream;
 
 use crate::https::{Connection, Trust};
 use crate::machine::MachineError;
+use crate::status_line::status;
 
 /// A larger file is not read as a certificate.
 pub(super) const LARGEST_PEM: u64 = 1024 * 1024;
@@ -74,31 +75,4 @@ async fn ask(url: &HttpUrl) -> io::Result<u16> {
         }
     }
     status(&line).ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "the answer is not HTTP"))
-}
-
-pub(super) fn status(answer: &[u8]) -> Option<u16> {
-    let line = answer.split(|byte| *byte == b'\n').next()?;
-    let mut words = std::str::from_utf8(line).ok()?.split_ascii_whitespace();
-    words.next().filter(|version| version.starts_with("HTTP/1."))?;
-    words.next()?.parse().ok().filter(|status| (100..=599).contains(status))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn status_lines_are_read() {
-        for (answer, expected) in [
-            ("HTTP/1.1 200 OK\r\nX: y\r\n", Some(200)),
-            ("HTTP/1.0 503\r\n", Some(503)),
-            ("HTTP/1.1 200", Some(200)),
-            ("HTTP/1.1 abc\r\n", None),
-            ("HTTP/1.1 20\r\n", None),
-            ("SSH-2.0-x\r\n", None),
-            ("", None),
-        ] {
-            assert_eq!(status(answer.as_bytes()), expected, "{answer:?}");
-        }
-    }
 }

@@ -13,9 +13,9 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
 use super::Linux;
-use super::http::status;
 use crate::https::Trust;
 use crate::machine::{HttpGet, Machine as _, MachineError};
+use crate::status_line::status;
 
 /// Largest head of a response.
 const HEAD: usize = 16 * 1024;

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 use std::collections::BTreeMap;
 
-use super::HostConfigEntry;
+use super::{HostConfigEntry, Proxy};
 use crate::conditions::Condition;
 use crate::meta::TemplateMetadata;
 use crate::schema::{DNS_SUBDOMAIN, cel, immutable};
@@ -110,8 +110,14 @@ pub struct CapstanConfigSpec {
 
     /// What the agent does when files, directories, software or units of its plan were changed on the machine. `Repair`: it
     /// repairs them. `Report`: it reports them in the condition `MachineAsPlanned` of the Machine, and they stay as they
-    /// are until they change in the plan. Default: `Repair`.
+    /// are until they change in the plan. `RepairInWindow`: it reports them at once, and repairs them while a maintenance window
+    /// of the machine is open (`spec.rollout.windows` of the control plane, or the annotation `capstan.dev/maintenance-windows` of
+    /// the Machine); without windows, it repairs them at any time. Default: `Repair`.
     pub on_drift: Option<DriftPolicy>,
+
+    /// HTTP proxy for Kubernetes on the machine, and for downloads by the agent. The connection of the agent to the management plane
+    /// does not use it. Default: none.
+    pub proxy: Option<Proxy>,
 
     /// Configuration of machines on Hosts with certain labels. Entries that select the Host of a machine count in their order;
     /// `spec.config` of the Host counts last.
@@ -131,6 +137,8 @@ pub enum DriftPolicy {
     Repair,
     /// The agent only reports what was changed.
     Report,
+    /// The agent repairs what was changed while a maintenance window is open.
+    RepairInWindow,
 }
 
 /// What is kept on the disk of a machine and what is removed when its Host is released. Volumes of users are kept

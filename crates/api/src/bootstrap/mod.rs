@@ -5,9 +5,11 @@
 
 mod capstanconfig;
 mod hostconfig;
+mod proxy;
 
 pub use capstanconfig::*;
 pub use hostconfig::*;
+pub use proxy::*;
 
 crate::status_conditions!(CapstanConfigStatus);
 

@@ -55,6 +55,7 @@ const CLONED: &[&str] = &[
     "spec.node",
     "spec.onDrift",
     "spec.periodic",
+    "spec.proxy",
     "spec.registries",
     "spec.release",
     "spec.settings",

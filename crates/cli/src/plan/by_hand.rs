@@ -73,8 +73,15 @@ impl Future<'_> {
             });
             let with =
                 |content: &str, path: &str| json!({"spec": {"files": [{"path": path, "content": content}]}});
+            let of_proxy = config.spec.proxy.as_ref().and_then(|proxy| proxy.credentials_ref.as_ref());
+            let is_of_proxy = of_proxy.is_some_and(|reference| reference.name == tried.name)
+                && ["username", "password"].iter().any(|key| differs(tried, key));
+            let proxy = json!({"spec": {"proxy": {"credentialsRef": {"name": tried.name}}}});
+            let proxy =
+                if is_of_proxy { changes(Subject::Config, &json!({"spec": {}}), &proxy) } else { Vec::new() };
             let found: Vec<Change> = from
                 .flat_map(|file| changes(Subject::Config, &with("", &file.path), &with(" ", &file.path)))
+                .chain(proxy)
                 .map(|change| Change::new(change.field, change.cost, change.why))
                 .collect();
             let name = config.name_any();

@@ -89,6 +89,7 @@ pub(crate) fn rendered(
         capabilities: &capabilities,
         agent: *agent,
         config: &config.config,
+        maintenance: &facts.maintenance,
         secrets: files,
         restart_after: after.as_deref(),
         heal: Heal {

@@ -3,13 +3,15 @@
 use capstan_api::bootstrap::CapstanConfigSpec;
 use capstan_controller::error::Result;
 use capstan_controller::secrets;
-use capstan_distro::{RESTART_GATE, SecretFiles};
+use capstan_distro::{RESTART_GATE, SecretFiles, secret_keys};
 use capstan_plan::{
     MachineIdentity, OpenGates, PlanId, SecretData, SignedGates, SignedPlan, StepName, TrustedKeys,
 };
 use capstan_planner::facts::{PlanFacts, Progress};
 use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt as _;
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use crate::names::{DRAIN_SINCE, PLAN_INPUTS, PLAN_RECORD};
 use crate::scope::Scope;
@@ -55,15 +57,16 @@ pub(super) fn data_of(secret: &Secret) -> SecretData {
     secret.data.iter().flatten().map(|(key, value)| (key.clone(), value.0.clone())).collect()
 }
 
-/// The content that the files of a config refer to. Missing content is left out: the renderer names the field.
+/// The content that a config refers to. Missing content is left out: the renderer names the field.
 pub(super) async fn secret_files(scope: &Scope<'_>, config: &CapstanConfigSpec) -> Result<SecretFiles> {
-    let mut files = SecretFiles::new();
-    for source in config.files.iter().filter_map(|file| file.content_from.as_ref()) {
-        let reference = &source.secret;
-        if let Some(secret) = scope.get::<Secret>(&reference.name).await?
-            && let Some(bytes) = secrets::get(&secret, &reference.key)
-        {
-            files.insert((reference.name.clone(), reference.key.clone()), bytes.to_vec().into());
+    let (mut files, mut read) = (SecretFiles::new(), BTreeMap::new());
+    for (name, key) in secret_keys(config) {
+        let secret: &Option<Secret> = match read.entry(name.clone()) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(unknown) => unknown.insert(scope.get(&name).await?),
+        };
+        if let Some(bytes) = secret.as_ref().and_then(|secret| secrets::get(secret, &key)) {
+            files.insert((name, key), bytes.to_vec().into());
         }
     }
     Ok(files)

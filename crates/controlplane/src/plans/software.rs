@@ -127,7 +127,7 @@ fn arch(catalog: &Catalog, name: &str, version: &str, architecture: Option<&str>
 fn software(artifact: &ArtifactRef) -> Option<Software> {
     let source = |source: &capstan_artifacts::Source| {
         let url = source.url.parse().ok()?;
-        Some(Source { url, ca: source.ca.clone() })
+        Some(Source { url, ca: source.ca.clone(), proxy: None })
     };
     let sources: Vec<Source> = artifact.sources.iter().filter_map(source).collect();
     (!sources.is_empty()).then_some(Software { sha256: artifact.sha256, size: artifact.size, sources })

@@ -247,6 +247,7 @@ const FIELDS: &[Field] = &[
     .by(&["name"]),
     Field::new(Config, "spec.release", LIVE, "it counts when the machine's host is released"),
     Field::new(Config, "spec.onDrift", LIVE, "it counts when the agent next finds a change on the machine"),
+    Field::new(Config, "spec.proxy", RESTART, "k3s reads its environment when it starts"),
     Field::new(Config, "spec.hostConfig", Always(Cost::DrainAndRestart), OTHER_HOSTS).by(&["name"]),
     Field::new(Config, "spec.hostConfig[].selector", Always(Cost::DrainAndRestart), OTHER_HOSTS).whole(),
     Field::new(Config, "spec.hostConfig[].config.settings.*", Setting, K3S_SETTING)

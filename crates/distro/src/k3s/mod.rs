@@ -16,6 +16,7 @@
 //! | `reboot` | if the planner requests it: reboots the machine, unless its boot ID has already changed |
 //! | `file-…` | the user's files that k3s reads when it starts |
 //! | `config` | `/etc/rancher/k3s/config.yaml`, mode 0600 |
+//! | `proxy` | if there is a proxy: `/opt/capstan/lib/k3s-proxy.env`, mode 0600, the environment of k3s |
 //! | `tls-…` | on servers: certificates under `/var/lib/rancher/k3s/server/tls` |
 //! | `start` | `k3s.service` or `k3s-agent.service`, restarted when its inputs have changed |
 //! | `ready` | the API server answers, or the kubelet's own Node exists; checked in every revision |
@@ -41,7 +42,7 @@ mod token;
 mod unit;
 
 use capstan_plan::{
-    Action, Artifact, Check, Command, Content, EnvVar, File, Gate, MachinePath, Mode, OnDrift, Repeat, Retry,
+    Action, Artifact, Check, Command, Content, EnvVar, File, Gate, MachinePath, Mode, Repeat, Retry,
     SecretText, Step, StepName, Stop, Target, Undo, Unit,
 };
 
@@ -49,6 +50,7 @@ use crate::cost::Cost;
 use crate::error::InputError;
 use crate::fingerprint;
 use crate::inputs::{Certificates, Inputs, Snapshot};
+use crate::proxy::Proxy;
 use crate::user::{self, UserFile};
 use crate::{Fingerprint, RESTART_GATE, Rendered};
 use settings::On;
@@ -60,6 +62,7 @@ pub(crate) use software::{IMAGES, PROGRAM, is_of_version, is_program};
 
 const CONFIG: &str = "/etc/rancher/k3s/config.yaml";
 const TLS: &str = "/var/lib/rancher/k3s/server/tls";
+const PROXY: &str = "/opt/capstan/lib/k3s-proxy.env";
 const SCRIPT: &str = "/opt/capstan/lib/k3s.sh";
 
 /// What the user may not write, because it is ours and leaves the machine with us.
@@ -81,6 +84,7 @@ pub(crate) fn render(inputs: &Inputs<'_>) -> Result<Rendered, InputError> {
     let files = user::files(inputs.config, inputs.secrets, is_own, is_taken)?;
     let before = user::commands(&inputs.config.before, "before")?;
     let after = user::commands(&inputs.config.after, "after")?;
+    let proxy = Proxy::of(inputs)?;
     let mut periodic = user::periodic(&inputs.config.periodic)?;
     if !inputs.runs_periodic() {
         periodic.clear();
@@ -106,6 +110,8 @@ pub(crate) fn render(inputs: &Inputs<'_>) -> Result<Rendered, InputError> {
     // From here on a k3s that starts, for whatever reason, starts with what this plan says.
     steps.extend(read_at_start.into_iter().map(user_file));
     steps.push(file("config", CONFIG, Content::from(config), true));
+    let environment = proxy.as_ref().map(Proxy::environment);
+    steps.extend(environment.map(|environment| file("proxy", PROXY, Content::from(environment), true)));
     if let Some(certificates) = inputs.certificates.filter(|_| inputs.role.is_server()) {
         steps.extend(tls(certificates));
     }
@@ -122,16 +128,26 @@ pub(crate) fn render(inputs: &Inputs<'_>) -> Result<Rendered, InputError> {
     if inputs.heal.reapply.is_some() {
         steps.iter_mut().filter(|step| step.path().is_some()).for_each(|step| step.repeat = Repeat::Always);
     }
-    if inputs.reports_drift() {
-        // The script is Capstan's own: a reset needs it.
-        let theirs = steps.iter_mut().filter(|step| step.name.as_str() != "script");
-        theirs.for_each(|step| step.on_drift = OnDrift::Report);
+    let (on_drift, repair_windows) = inputs.on_drift();
+    // The script is Capstan's own: a reset needs it.
+    let theirs = steps.iter_mut().filter(|step| step.name.as_str() != "script");
+    theirs.for_each(|step| step.on_drift = on_drift);
+    let mut agent = inputs.agent.cloned();
+    let artifacts = steps.iter_mut().filter_map(|step| match &mut step.action {
+        Action::Artifact(artifact) => Some(&mut artifact.sources),
+        _ => None,
+    });
+    for source in artifacts.chain(agent.as_mut().map(|agent| &mut agent.sources)).flatten() {
+        let through = proxy.as_ref().filter(|_| inputs.proxies_downloads());
+        // What comes from an earlier plan may have another one.
+        source.proxy = through.and_then(|proxy| proxy.of_source(source));
     }
     let probes = probes::of(inputs);
     let tokens = [Some(inputs.token), inputs.agent_token.filter(|_| inputs.role.is_server())];
-    let redact = tokens.into_iter().flatten().map(|token| SecretText::new(token::password(token))).collect();
-    let (agent, left_out) = (inputs.agent.cloned(), inputs.left_out());
-    Ok(Rendered { steps, probes, periodic, agent, redact, fingerprint, left_out })
+    let tokens = tokens.into_iter().flatten().map(|token| SecretText::new(token::password(token)));
+    let redact = tokens.chain(proxy.iter().flat_map(Proxy::redact)).collect();
+    let left_out = inputs.left_out();
+    Ok(Rendered { steps, probes, periodic, repair_windows, agent, redact, fingerprint, left_out })
 }
 
 fn script(content: String) -> Step {
@@ -181,7 +197,7 @@ fn reboot(boot_id: &str) -> Step {
 fn start(inputs: &Inputs<'_>, k3s: &str, fingerprint: &Fingerprint) -> Step {
     let unit = Unit {
         name: format!("{}.service", unit::name(inputs.role)).parse().expect("a name of this module"),
-        content: Content::from(unit::content(inputs.role, k3s)),
+        content: Content::from(unit::content(inputs.role, k3s, inputs.config.proxy.as_ref().map(|_| PROXY))),
         restart: fingerprint.restart.to_string().parse().expect("hexadecimal digits"),
         stop: Some(Stop { argv: argv(&["/bin/sh", SCRIPT, "stop"]), timeout_seconds: 120 }),
     };

@@ -18,8 +18,10 @@ pub(super) const fn kind(role: Role) -> &'static str {
 
 /// The unit file. k3s says itself when it is up, so that nobody has to ask; pods outlive a restart, because only the
 /// main process is ended.
-pub(super) fn content(role: Role, program: &str) -> String {
+/// Of two files with the environment, the later one counts.
+pub(super) fn content(role: Role, program: &str, environment: Option<&str>) -> String {
     let (name, kind) = (name(role), kind(role));
+    let environment = environment.map(|path| format!("EnvironmentFile=-{path}\n")).unwrap_or_default();
     let condition =
         if role.is_server() { format!("ConditionPathExists=!{REMOVED}\n") } else { String::new() };
     format!(
@@ -34,6 +36,7 @@ pub(super) fn content(role: Role, program: &str) -> String {
          Type=notify\n\
          TimeoutStartSec=0\n\
          EnvironmentFile=-/etc/default/{name}\n\
+         {environment}\
          ExecStartPre=-/sbin/modprobe br_netfilter\n\
          ExecStartPre=-/sbin/modprobe overlay\n\
          ExecStart={program} {kind}\n\

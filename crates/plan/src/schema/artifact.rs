@@ -4,8 +4,9 @@
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
+use super::TcpAddress;
 use super::address::Address;
-use crate::{Digest, MachinePath, Mode};
+use crate::{Digest, MachinePath, Mode, SecretText};
 
 /// A file, or a folder that an archive is unpacked into. It is installed atomically. Everything below the folder
 /// belongs to the plan and is removed with it. It is never changed, so another version has another path.
@@ -61,12 +62,40 @@ pub struct Source {
     /// is used. For `https` only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ca: Option<String>,
+
+    /// HTTP proxy that the server is reached through, with the request `CONNECT`. If absent, the server is reached directly. For
+    /// `https` only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proxy: Option<SourceProxy>,
+}
+
+/// An HTTP proxy.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct SourceProxy {
+    /// Its host and port.
+    pub address: TcpAddress,
+
+    /// The credentials for it. If absent, it requires none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub credentials: Option<ProxyCredentials>,
+}
+
+/// User name and password for a proxy, for HTTP basic authentication.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ProxyCredentials {
+    /// The user name.
+    pub username: String,
+
+    /// The password. It never appears in a report.
+    pub password: SecretText,
 }
 
 impl Source {
     /// A source that is verified with the machine's trust store.
     pub const fn new(url: SourceUrl) -> Self {
-        Self { url, ca: None }
+        Self { url, ca: None, proxy: None }
     }
 }
 

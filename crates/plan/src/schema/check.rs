@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use super::{
-    Action, Artifact, EnvVar, FileTarget, Limit, MachinePlan, Periodic, Probe, Source, SourceUrl, Step,
-    Target, Unit, limits,
+    Action, Artifact, EnvVar, FileTarget, Limit, MachinePlan, Periodic, Probe, ProxyCredentials, Source,
+    SourceProxy, SourceUrl, Step, Target, Unit, limits,
 };
 use crate::{MachinePath, StepName};
 
@@ -104,6 +104,10 @@ impl MachinePlan {
             periodic_alone(&field, periodic)?;
             unique(&mut names, field, &periodic.name)?;
         }
+        limit("repairWindows", self.repair_windows.len(), 0, limits::WINDOWS)?;
+        for (index, window) in self.repair_windows.iter().enumerate() {
+            limit(format!("repairWindows[{index}]"), window.len(), 1, limits::WINDOW_BYTES)?;
+        }
         if let Some(agent) = &self.agent {
             limit("agent.size", agent.size, 1, limits::AGENT_BYTES)?;
             sources_alone("agent", &agent.sources)?;
@@ -173,10 +177,15 @@ fn artifact_alone(field: &str, artifact: &Artifact) -> Result<(), PlanError> {
 fn sources_alone(field: &str, sources: &[Source]) -> Result<(), PlanError> {
     limit(format!("{field}.sources"), sources.len(), 1, limits::SOURCES)?;
     for (index, source) in sources.iter().enumerate() {
+        let field = format!("{field}.sources[{index}]");
+        let is_https = matches!(source.url, SourceUrl::Https(_));
+        if let Some(proxy) = &source.proxy {
+            proxy_alone(&format!("{field}.proxy"), proxy, is_https)?;
+        }
         let Some(ca) = &source.ca else { continue };
-        let field = format!("{field}.sources[{index}].ca");
+        let field = format!("{field}.ca");
         limit(&field, ca.len(), 1, limits::CA_BYTES)?;
-        if !matches!(source.url, SourceUrl::Https(_)) {
+        if !is_https {
             return Err(PlanError::Value {
                 field,
                 reason: "only an https source has authorities to believe",
@@ -185,6 +194,24 @@ fn sources_alone(field: &str, sources: &[Source]) -> Result<(), PlanError> {
         if !ca.contains("-----BEGIN CERTIFICATE-----") {
             return Err(PlanError::Value { field, reason: "must be certificates in PEM" });
         }
+    }
+    Ok(())
+}
+
+fn proxy_alone(field: &str, proxy: &SourceProxy, is_https: bool) -> Result<(), PlanError> {
+    if !is_https {
+        return Err(PlanError::Value {
+            field: field.to_owned(),
+            reason: "only an https source is reached through a proxy",
+        });
+    }
+    let Some(ProxyCredentials { username, password }) = &proxy.credentials else { return Ok(()) };
+    limit(format!("{field}.credentials.username"), username.len(), 1, limits::CREDENTIAL_BYTES)?;
+    limit(format!("{field}.credentials.password"), password.expose().len(), 1, limits::CREDENTIAL_BYTES)?;
+    if username.contains(':') {
+        // Basic authentication ends the user name at the first colon.
+        let field = format!("{field}.credentials.username");
+        return Err(PlanError::Value { field, reason: "must not contain a colon" });
     }
     Ok(())
 }

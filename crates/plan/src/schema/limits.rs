@@ -14,6 +14,12 @@ pub const SHORTEST_INTERVAL_SECONDS: u32 = 60;
 pub const LONGEST_INTERVAL_SECONDS: u32 = 366 * 24 * 60 * 60;
 /// Longest timeout of a periodic command, in seconds. A new plan waits for it.
 pub const PERIODIC_TIMEOUT_SECONDS: u32 = 60 * 60;
+/// Windows in which a plan lets drift be repaired.
+pub const WINDOWS: usize = 32;
+/// Bytes of the text of such a window.
+pub const WINDOW_BYTES: usize = 128;
+/// Hours from the time at which a plan is written until it expires. A machine whose clock is earlier than that has a wrong clock.
+pub const LIFE_HOURS: i64 = 30 * 24;
 /// Characters that a report keeps of each output of a periodic command.
 pub const PERIODIC_CHARACTERS: usize = 512;
 /// Items of the ledger in a report.
@@ -57,6 +63,8 @@ pub const AGENT_BYTES: u64 = 128 * 1024 * 1024;
 pub const SOURCES: usize = 16;
 /// Bytes of the CA bundle of a source.
 pub const CA_BYTES: usize = 64 * 1024;
+/// Bytes of the user name and of the password for a proxy.
+pub const CREDENTIAL_BYTES: usize = 1024;
 /// Gates of a plan. If all of them are open, they must fit into the room that a plan leaves in its Secret.
 pub const GATES: usize = 128;
 /// Bytes of the open gates of a plan.

@@ -15,7 +15,10 @@ mod unit;
 mod url;
 
 pub use agent::AgentProgram;
-pub use artifact::{Artifact, HttpsUrl, HttpsUrlError, Source, SourceUrl, SourceUrlError, Unpack};
+pub use artifact::{
+    Artifact, HttpsUrl, HttpsUrlError, ProxyCredentials, Source, SourceProxy, SourceUrl, SourceUrlError,
+    Unpack,
+};
 pub use check::PlanError;
 pub use command::{Argv, ArgvError, Command, EnvVar, Undo};
 pub use limits::Limit;

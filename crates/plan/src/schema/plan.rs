@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::{Action, AgentProgram, Periodic, Probe, Step};
+use super::{Action, AgentProgram, Periodic, Probe, Source, Step};
 use crate::{Epoch, MachineIdentity, Revision, SecretText};
 
 /// Schema version of a plan. An agent rejects a plan with an unknown version.
@@ -69,6 +69,11 @@ pub struct MachinePlan {
     /// Commands that run again and again while the plan is applied.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub periodic: Vec<Periodic>,
+
+    /// Maintenance windows in which drift of steps with `onDrift: repairInWindow` is repaired, as in [`crate::windows`]. An
+    /// agent that cannot read one of them repairs nothing of these steps.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub repair_windows: Vec<String>,
 }
 
 impl MachinePlan {
@@ -86,7 +91,17 @@ impl MachinePlan {
             probes: Vec::new(),
             agent: None,
             periodic: Vec::new(),
+            repair_windows: Vec::new(),
         }
+    }
+
+    /// All download sources.
+    fn sources(&self) -> impl Iterator<Item = &Source> {
+        let artifacts = self.steps.iter().filter_map(|step| match &step.action {
+            Action::Artifact(artifact) => Some(&artifact.sources),
+            _ => None,
+        });
+        artifacts.chain(self.agent.as_ref().map(|agent| &agent.sources)).flatten()
     }
 
     /// All values that must never appear in a report or a log.
@@ -103,6 +118,8 @@ impl MachinePlan {
                 _ => {}
             }
         }
+        let passwords = self.sources().filter_map(|source| source.proxy.as_ref()?.credentials.as_ref());
+        secrets.extend(passwords.map(|credentials| credentials.password.expose().as_bytes()));
         secrets
     }
 }

@@ -1,6 +1,6 @@
 //! Which plan a machine should have, and whether it may have it now.
 
-use capstan_plan::{Epoch, Revision};
+use capstan_plan::{Epoch, Revision, limits};
 use jiff::{SignedDuration, Timestamp};
 
 use super::election::Elected;
@@ -14,7 +14,7 @@ use crate::role::Role;
 use crate::wait::{self, Wait};
 
 /// Lifetime of a plan.
-pub const LIFE: SignedDuration = SignedDuration::from_hours(30 * 24);
+pub const LIFE: SignedDuration = SignedDuration::from_hours(limits::LIFE_HOURS);
 
 /// A plan that still waits is written anew when less than this is left.
 const RENEWAL: SignedDuration = SignedDuration::from_hours(24);

@@ -1,5 +1,5 @@
-//! Maintenance windows: when Kubernetes on a machine may be drained or restarted for a planned change. Pure: the time is an
-//! argument.
+//! Maintenance windows: when Kubernetes on a machine may be drained or restarted for a planned change, and when drift may be
+//! repaired. Pure: the time is an argument.
 //!
 //! A window is a text: `DAYS HH:MM-HH:MM [TIME-ZONE]`, such as `Sat,Sun 02:00-06:00 Europe/Berlin`, `Mon-Fri 22:00-04:00` or
 //! `daily 01:00-05:00 UTC`. The days are those on which the window opens. A window that ends before it begins ends on the
@@ -17,6 +17,7 @@ pub struct Windows(Vec<Window>);
 /// One window.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Window {
+    text: String,
     days: Vec<Weekday>,
     begin: Time,
     length: SignedDuration,
@@ -56,6 +57,11 @@ impl Windows {
     pub fn parse<'a>(texts: impl IntoIterator<Item = &'a str>) -> Result<Option<Self>, WindowError> {
         let windows = texts.into_iter().map(str::parse).collect::<Result<Vec<Window>, _>>()?;
         Ok((!windows.is_empty()).then_some(Self(windows)))
+    }
+
+    /// The texts of the windows.
+    pub fn texts(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(|window| window.text.as_str())
     }
 
     /// Whether one of the windows is open.
@@ -113,7 +119,7 @@ impl FromStr for Window {
         let (begin, end) = (time(begin).map_err(wrong)?, time(end).map_err(wrong)?);
         let length = begin.duration_until(end);
         let length = if length.is_positive() { length } else { length + SignedDuration::from_hours(24) };
-        Ok(Self { days, begin, length, zone })
+        Ok(Self { text: text.to_owned(), days, begin, length, zone })
     }
 }
 
@@ -158,7 +164,7 @@ fn time(text: &str) -> Result<Time, String> {
     Time::new(number(hour)?, number(minute)?, 0, 0).map_err(|_| wrong())
 }
 
-/// A time zone of the database that is part of the program: a manager in a container has no other.
+/// A time zone of the database that is part of the program: a manager in a container, and many a machine, has no other.
 fn zone(name: &str) -> Result<TimeZone, String> {
     if name == "UTC" {
         return Ok(TimeZone::UTC);
