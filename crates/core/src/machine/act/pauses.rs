@@ -8,7 +8,7 @@ use std::sync::Mutex;
 #[derive(Debug, Default)]
 pub(in crate::machine) struct Pauses(Mutex<HashMap<String, (Timestamp, Option<String>)>>);
 
-impl Calls {
+impl Pauses {
     pub(super) fn waits(&self, machine: &str, now: Timestamp) -> Option<(SignedDuration, Option<String>)> {
         let (until, said) = self.lock().get(machine).cloned()?;
         let left = until.duration_since(now);
