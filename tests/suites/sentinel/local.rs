@@ -21,7 +21,7 @@ pub(crate) const CASES: &[Case] = cases![
 pub(crate) fn folder(stage: &Stage) -> PathBuf {
     let plans = stage.at("plans");
     fs::create_dir_all(plans.join("sub")).unwrap();
-    stage.configure(json!({"localEnabled": true, "localPlanDirectory": plans}));
+    stage.configure(&json!({"localEnabled": true, "localPlanDirectory": plans}));
     plans
 }
 

@@ -93,12 +93,12 @@ impl Stage {
             "kubeConfig": place.kubeconfig(&Credential::Token(&token)), "namespace": stage.namespace, "secretName": NAME,
         });
         write(&stage.at("connection.json"), &connection.to_string());
-        stage.configure(json!({"remoteEnabled": true, "connectionInfoFile": stage.at("connection.json")}));
+        stage.configure(&json!({"remoteEnabled": true, "connectionInfoFile": stage.at("connection.json")}));
         stage
     }
 
     /// Writes the configuration: folders, and these fields.
-    pub(crate) fn configure(&self, fields: Value) {
+    pub(crate) fn configure(&self, fields: &Value) {
         let mut config =
             json!({"workDirectory": self.at("work"), "appliedPlanDirectory": self.at("applied")});
         config.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
