@@ -253,6 +253,6 @@ async fn a_change_of_a_host_waits_at_the_gate_for_its_window() {
         Ok(())
     };
     stage.until("the wait for the window", waits).await;
-    stage.world.patch::<CapstanControlPlane>("cp", &rollout(Value::Null)).await.unwrap();
+    stage.world.patch::<CapstanControlPlane>("cp", &json!({"spec": {"rollout": null}})).await.unwrap();
     stage.has("w0", "node-ip", json!("10.0.0.11")).await;
 }
