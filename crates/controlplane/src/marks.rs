@@ -125,7 +125,9 @@ fn note(node: &Node, annotation: &str, names: impl Iterator<Item = String>, patc
 #[cfg(test)]
 mod tests {
     use super::*;
+    use capstan_api::bootstrap::{CapstanConfigSpec, HostConfig};
     use capstan_api::core::TaintEffect;
+    use capstan_distro::{HostFacts, merge};
 
     fn marks(labels: &[(&str, &str)], taints: &[(&str, Option<&str>)]) -> Marks {
         let taint = |(key, value): &(&str, Option<&str>)| HostTaint {
@@ -189,7 +191,9 @@ mod tests {
         }))
         .expect("a Machine");
         let wanted = marks(&[("rack", "a"), ("disk", "nvme")], &[("gpu", None), ("slow", None)]);
-        let merged = MergedConfig { labels: wanted.labels, taints: wanted.taints, ..MergedConfig::default() };
+        let config = HostConfig { labels: wanted.labels, taints: wanted.taints, ..HostConfig::default() };
+        let host = HostFacts { config, ..HostFacts::default() };
+        let merged = merge(&CapstanConfigSpec::default(), Some(&host)).expect("a configuration");
         assert_eq!(Marks::of(&machine, &merged), marks(&[("disk", "nvme")], &[("slow", None)]));
     }
 

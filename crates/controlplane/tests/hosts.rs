@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use capstan_api::bootstrap::CapstanConfig;
+use capstan_api::controlplane::CapstanControlPlane;
 use capstan_api::core::Machine;
 use capstan_api::infrastructure::Host;
 use capstan_apiserver::{ApiServer, Options, Storage, User};
@@ -11,6 +12,7 @@ use capstan_controller::external::Externals;
 use capstan_controller::{Caches, Reconciler as _};
 use capstan_controlplane::ControlPlane;
 use capstan_testkit::install_crds;
+use jiff::Timestamp;
 use kube::Client;
 use serde_json::{Value, json};
 
@@ -220,4 +222,37 @@ async fn an_invalid_host_holds_up_its_own_machine_only() {
     assert!(stage.world.plan("w0").await.unwrap().is_none());
     let stands = async |world: &World| world.stands(1, V1).await;
     stage.until("the control plane", stands).await;
+}
+
+/// A window that opens in about three days.
+fn closed_window() -> String {
+    let days = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
+    // 1970-01-01 was a Thursday.
+    let today = usize::try_from(Timestamp::now().as_second() / 86400).unwrap();
+    format!("{} 12:00-13:00 UTC", days[(today + 3) % 7])
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_change_of_a_host_waits_at_the_gate_for_its_window() {
+    let mut stage = Stage::new().await;
+    stage.add_host("h0", "a", node_ip("10.0.0.10")).await;
+    stage.add_host("h1", "b", json!({})).await;
+    stage.has("w0", "node-ip", json!("10.0.0.10")).await;
+    stage.has("w1", "node-ip", Value::Null).await;
+    let rollout = |windows: Value| json!({"spec": {"rollout": {"windows": windows}}});
+    let windows = rollout(json!([closed_window()]));
+    stage.world.patch::<CapstanControlPlane>("cp", &windows).await.unwrap();
+    stage.world.patch::<Host>("h0", &json!({"spec": {"config": node_ip("10.0.0.11")}})).await.unwrap();
+    let waits = async |world: &World| {
+        let (_, message) = planned(world, "w0").await?;
+        ensure!(message.contains("waits for its maintenance window"), "{message}");
+        ensure!(settings(world, "w0").await?["node-ip"] == "10.0.0.11", "the plan is not prepared");
+        let scene = world.scene().await?;
+        let plan = scene.plan("w0")?.context("no plan")?;
+        ensure!(!scene.is_open("w0", &plan)? && !scene.is_applied("w0", &plan), "the gate is open");
+        Ok(())
+    };
+    stage.until("the wait for the window", waits).await;
+    stage.world.patch::<CapstanControlPlane>("cp", &json!({"spec": {"rollout": null}})).await.unwrap();
+    stage.has("w0", "node-ip", json!("10.0.0.11")).await;
 }
