@@ -271,7 +271,7 @@ impl<W: Workload> Reconciler for ControlPlane<W> {
     async fn reconcile(&self, object: Arc<CapstanControlPlane>) -> Result<Next> {
         let uid = object.uid().unwrap_or_default();
         let caches = if self.doubts.begin(&uid) { &self.live } else { &self.caches };
-        let ended = self.look(caches, object).await;
+        let ended = Box::pin(self.look(caches, object)).await;
         self.doubts.end(&uid, &ended);
         ended
     }
