@@ -87,11 +87,11 @@ impl Stage {
     }
 
     /// Until the machine has applied a plan with this setting.
-    async fn has(&mut self, worker: &str, setting: &str, value: Value) {
+    async fn has(&mut self, worker: &str, setting: &str, value: &Value) {
         let what = format!("{worker} with {setting} {value}");
         let has = async |world: &World| {
             let found = settings(world, worker).await?[setting].clone();
-            ensure!(found == value, "{worker} has {found}");
+            ensure!(found == *value, "{worker} has {found}");
             let scene = world.scene().await?;
             let plan = scene.plan(worker)?.context("no plan")?;
             ensure!(scene.is_applied(worker, &plan), "{worker} has not applied its plan");
@@ -138,8 +138,8 @@ async fn a_machine_has_the_configuration_of_its_host() {
         let spec = json!({"spec": {"hostConfig": [entry]}});
         stage.world.patch::<CapstanConfig>(worker, &spec).await.unwrap();
     }
-    stage.has("w0", "node-ip", json!("10.0.0.10")).await;
-    stage.has("w1", "node-ip", Value::Null).await;
+    stage.has("w0", "node-ip", &json!("10.0.0.10")).await;
+    stage.has("w1", "node-ip", &Value::Null).await;
     let first = settings(&stage.world, "w0").await.unwrap();
     assert_eq!(first["flannel-iface"], "eth1");
     assert_eq!(first["node-label"], json!(["example.com/disk=nvme"]));
@@ -153,13 +153,13 @@ async fn a_machine_has_the_configuration_of_its_host() {
     // A change of the Host is a new plan for its machine, and for no other.
     let before = (stage.revision("w0").await, stage.revision("w1").await);
     stage.world.patch::<Host>("h0", &json!({"spec": {"config": node_ip("10.0.0.11")}})).await.unwrap();
-    stage.has("w0", "node-ip", json!("10.0.0.11")).await;
+    stage.has("w0", "node-ip", &json!("10.0.0.11")).await;
     assert_eq!((stage.revision("w0").await, stage.revision("w1").await), (before.0 + 1, before.1));
     // So is a change of its labels, if an entry selects it then.
     stage.world.patch::<Host>("h1", &json!({"metadata": {"labels": {"rack": "a"}}})).await.unwrap();
-    stage.has("w1", "node-ip", json!("10.0.0.1")).await;
+    stage.has("w1", "node-ip", &json!("10.0.0.1")).await;
     stage.world.patch::<Host>("h1", &json!({"metadata": {"labels": {"rack": "b"}}})).await.unwrap();
-    stage.has("w1", "node-ip", Value::Null).await;
+    stage.has("w1", "node-ip", &Value::Null).await;
 
     // Labels and taints reach the Node without a plan.
     let before = stage.revision("w0").await;
@@ -180,11 +180,11 @@ async fn a_machine_has_the_configuration_of_its_host() {
 async fn a_machine_waits_for_a_host_that_cannot_be_read() {
     let mut stage = Stage::new().await;
     stage.add_host("h1", "b", json!({})).await;
-    stage.has("w1", "node-ip", Value::Null).await;
+    stage.has("w1", "node-ip", &Value::Null).await;
     let none = stage.world.plan("w0").await.unwrap();
     assert!(none.is_none(), "w0 has a plan that does not know its Host");
     stage.add_host("h0", "a", node_ip("10.0.0.10")).await;
-    stage.has("w0", "node-ip", json!("10.0.0.10")).await;
+    stage.has("w0", "node-ip", &json!("10.0.0.10")).await;
     let before = stage.revision("w0").await;
 
     // Whatever has become of the Host: its machine keeps the plan that it has.
@@ -208,7 +208,7 @@ async fn an_invalid_host_holds_up_its_own_machine_only() {
     let mut stage = Stage::new().await;
     stage.add_host("h0", "a", json!({"settings": {"data-dir": "/srv"}})).await;
     stage.add_host("h1", "b", node_ip("10.0.0.11")).await;
-    stage.has("w1", "node-ip", json!("10.0.0.11")).await;
+    stage.has("w1", "node-ip", &json!("10.0.0.11")).await;
     let refused = async |world: &World| {
         let (reason, message) = planned(world, "w0").await?;
         ensure!(reason == "Refused", "{reason}: {message}");
@@ -237,8 +237,8 @@ async fn a_change_of_a_host_waits_at_the_gate_for_its_window() {
     let mut stage = Stage::new().await;
     stage.add_host("h0", "a", node_ip("10.0.0.10")).await;
     stage.add_host("h1", "b", json!({})).await;
-    stage.has("w0", "node-ip", json!("10.0.0.10")).await;
-    stage.has("w1", "node-ip", Value::Null).await;
+    stage.has("w0", "node-ip", &json!("10.0.0.10")).await;
+    stage.has("w1", "node-ip", &Value::Null).await;
     let rollout = |windows: Value| json!({"spec": {"rollout": {"windows": windows}}});
     let windows = rollout(json!([closed_window()]));
     stage.world.patch::<CapstanControlPlane>("cp", &windows).await.unwrap();
@@ -254,5 +254,5 @@ async fn a_change_of_a_host_waits_at_the_gate_for_its_window() {
     };
     stage.until("the wait for the window", waits).await;
     stage.world.patch::<CapstanControlPlane>("cp", &json!({"spec": {"rollout": null}})).await.unwrap();
-    stage.has("w0", "node-ip", json!("10.0.0.11")).await;
+    stage.has("w0", "node-ip", &json!("10.0.0.11")).await;
 }

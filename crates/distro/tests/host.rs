@@ -33,11 +33,11 @@ fn host(config: Value) -> HostFacts {
     }
 }
 
-fn entry(name: &str, rack: &str, config: Value) -> Value {
+fn entry(name: &str, rack: &str, config: &Value) -> Value {
     json!({"name": name, "selector": {"matchLabels": {"rack": rack}}, "config": config})
 }
 
-fn settings(value: Value) -> Value {
+fn settings(value: &Value) -> Value {
     json!({"settings": value})
 }
 
@@ -76,9 +76,9 @@ fn a_host_goes_before_entries_and_entries_before_the_configuration() {
     let three = json!({
         "settings": {"node-ip": "0", "flannel-iface": "0", "debug": true, "kubelet-arg": ["max-pods=0", "v=0"]},
         "hostConfig": [
-            entry("first", "a", settings(json!({"node-ip": "1", "flannel-iface": "1"}))),
-            entry("other", "b", settings(json!({"node-ip": "other"}))),
-            entry("second", "a", settings(json!({"node-ip": "2", "kubelet-arg": "max-pods=2"}))),
+            entry("first", "a", &settings(&json!({"node-ip": "1", "flannel-iface": "1"}))),
+            entry("other", "b", &settings(&json!({"node-ip": "other"}))),
+            entry("second", "a", &settings(&json!({"node-ip": "2", "kubelet-arg": "max-pods=2"}))),
         ],
     });
     let (three, entry) = (config(three), |name: &str| Origin::Entry(name.to_owned()));
@@ -86,12 +86,12 @@ fn a_host_goes_before_entries_and_entries_before_the_configuration() {
     for (host, field, value, origins) in [
         (None, "node-ip", json!("0"), vec![]),
         (Some(host(json!({}))), "node-ip", json!("2"), vec![entry("second")]),
-        (Some(host(settings(json!({"node-ip": "3"})))), "node-ip", json!("3"), vec![of_host()]),
+        (Some(host(settings(&json!({"node-ip": "3"})))), "node-ip", json!("3"), vec![of_host()]),
         (Some(host(json!({}))), "flannel-iface", json!("1"), vec![entry("first")]),
         (Some(host(json!({}))), "debug", json!(true), vec![]),
         (Some(host(json!({}))), "kubelet-arg", json!(["v=0", "max-pods=2"]), vec![entry("second")]),
         (
-            Some(host(settings(json!({"kubelet-arg": ["v=3"]})))),
+            Some(host(settings(&json!({"kubelet-arg": ["v=3"]})))),
             "kubelet-arg",
             json!(["max-pods=2", "v=3"]),
             vec![entry("second"), of_host()],
@@ -110,7 +110,7 @@ fn a_host_goes_before_entries_and_entries_before_the_configuration() {
 fn origins_are_told_in_the_words_of_the_objects() {
     let base = config(json!({
         "settings": {"kubelet-arg": ["v=2"], "tls-san": ["a"]},
-        "hostConfig": [entry("disks", "a", settings(json!({"kubelet-arg": ["max-pods=9"]})))],
+        "hostConfig": [entry("disks", "a", &settings(&json!({"kubelet-arg": ["max-pods=9"]})))],
     }));
     let own = json!({"settings": {"node-ip": "10.0.0.2", "tls-san": ["a", "b"]},
         "files": [{"path": "/etc/motd", "content": "x"}]});
@@ -132,7 +132,7 @@ fn origins_are_told_in_the_words_of_the_objects() {
 fn files_labels_and_taints_are_replaced_one_by_one() {
     let base = config(json!({
         "files": [{"path": "/etc/a", "content": "0"}, {"path": "/etc/b", "content": "0"}],
-        "hostConfig": [entry("rack", "a", json!({
+        "hostConfig": [entry("rack", "a", &json!({
             "labels": {"x": "1", "y": "1"},
             "taints": [{"key": "k", "value": "1", "effect": "NoSchedule"}, {"key": "k", "effect": "NoExecute"}],
         }))],
@@ -161,19 +161,19 @@ fn files_labels_and_taints_are_replaced_one_by_one() {
 #[test]
 fn what_cannot_differ_from_machine_to_machine_is_refused_with_its_field() {
     for (overlay, field, remedy) in [
-        (settings(json!({"data-dir": "/srv"})), "settings.data-dir", "take it out"),
-        (settings(json!({"server": "x"})), "settings.server", "take it out"),
-        (settings(json!({"kubelet-arg": ["provider-id=x"]})), "settings.kubelet-arg", "take it out"),
-        (settings(json!({"kubelet-arg+": ["v=2"]})), "settings.kubelet-arg+", "take the + out"),
+        (settings(&json!({"data-dir": "/srv"})), "settings.data-dir", "take it out"),
+        (settings(&json!({"server": "x"})), "settings.server", "take it out"),
+        (settings(&json!({"kubelet-arg": ["provider-id=x"]})), "settings.kubelet-arg", "take it out"),
+        (settings(&json!({"kubelet-arg+": ["v=2"]})), "settings.kubelet-arg+", "take the + out"),
         (
-            settings(json!({"default-local-storage-path": "/srv"})),
+            settings(&json!({"default-local-storage-path": "/srv"})),
             "settings.default-local-storage-path",
             "set it in",
         ),
-        (settings(json!({"disable": ["traefik"]})), "settings.disable", "set it in spec.settings"),
-        (settings(json!({"of-the-future": 1})), "settings.of-the-future", "set it in spec.settings"),
-        (settings(json!({"node-label": ["a=b"]})), "settings.node-label", "use labels"),
-        (settings(json!({"node-taint": ["a=b:NoSchedule"]})), "settings.node-taint", "use taints"),
+        (settings(&json!({"disable": ["traefik"]})), "settings.disable", "set it in spec.settings"),
+        (settings(&json!({"of-the-future": 1})), "settings.of-the-future", "set it in spec.settings"),
+        (settings(&json!({"node-label": ["a=b"]})), "settings.node-label", "use labels"),
+        (settings(&json!({"node-taint": ["a=b:NoSchedule"]})), "settings.node-taint", "use taints"),
         (json!({"labels": {"kubernetes.io/hostname": "x"}}), "labels.kubernetes.io/hostname", "take it out"),
         (json!({"labels": {"a b": "x"}}), "labels.a b", "example.com/rack"),
         (json!({"labels": {"a": "x y"}}), "labels.a", "at most 63"),
@@ -186,7 +186,7 @@ fn what_cannot_differ_from_machine_to_machine_is_refused_with_its_field() {
         let error = merge(&config(json!({})), Some(&host(overlay.clone()))).unwrap_err();
         assert_eq!(error.place(), format!("Host h spec.config.{field}"));
         assert!(error.message.contains(remedy), "{error}");
-        let with = config(json!({"hostConfig": [entry("x", "nowhere", overlay)]}));
+        let with = config(json!({"hostConfig": [entry("x", "nowhere", &overlay)]}));
         assert!(merge(&with, Some(&host(json!({})))).is_ok(), "the entry selects another Host");
         let error = check(&with, Role::Worker).unwrap_err();
         assert_eq!(error.place(), format!("spec.hostConfig[x].config.{field}"));
@@ -195,13 +195,13 @@ fn what_cannot_differ_from_machine_to_machine_is_refused_with_its_field() {
 
 #[test]
 fn an_error_of_rendering_names_the_layer() {
-    let of_server = settings(json!({"advertise-address": "10.0.0.2"}));
-    let with = config(json!({"hostConfig": [entry("x", "a", of_server.clone())]}));
+    let of_server = settings(&json!({"advertise-address": "10.0.0.2"}));
+    let with = config(json!({"hostConfig": [entry("x", "a", &of_server)]}));
     assert!(check(&with, Role::Server).is_ok());
     let error = check(&with, Role::Worker).unwrap_err();
     assert_eq!(error.place(), "spec.hostConfig[x].config.settings.advertise-address");
     let file = json!({"files": [{"path": "/etc/rancher/k3s/config.yaml", "content": ""}]});
-    let error = check(&config(json!({"hostConfig": [entry("x", "a", file)]})), Role::Worker).unwrap_err();
+    let error = check(&config(json!({"hostConfig": [entry("x", "a", &file)]})), Role::Worker).unwrap_err();
     assert_eq!(error.place(), "spec.hostConfig[x].config.files[/etc/rancher/k3s/config.yaml].path");
     let unknown = json!({"name": "x", "config": {"labels": {"a": "b"}},
         "selector": {"matchExpressions": [{"key": "rack", "operator": "Like"}]}});
@@ -209,11 +209,14 @@ fn an_error_of_rendering_names_the_layer() {
     assert_eq!(error.place(), "spec.hostConfig[x].selector.matchExpressions[rack].operator");
 }
 
+fn setup(config: &CapstanConfigSpec) -> Setup<'_> {
+    Setup { version: "v1.36.0", config }
+}
+
 #[test]
 fn a_change_costs_what_it_does_to_the_machine_on_the_host() {
-    let setup = |config| Setup { version: "v1.36.0", config };
-    let ip = |value: &str| settings(json!({"node-ip": value}));
-    let with = |rack: &str, overlay: Value| config(json!({"hostConfig": [entry("e", rack, overlay)]}));
+    let ip = |value: &str| settings(&json!({"node-ip": value}));
+    let with = |rack: &str, overlay: Value| config(json!({"hostConfig": [entry("e", rack, &overlay)]}));
     let plain = config(json!({}));
     for (what, old, new, expected) in [
         (
@@ -270,7 +273,7 @@ fn a_change_costs_what_it_does_to_the_machine_on_the_host() {
     }
     let wrong = classify_on(
         (setup(&plain), Some(&host(json!({})))),
-        (setup(&plain), Some(&host(settings(json!({"data-dir": "/srv"}))))),
+        (setup(&plain), Some(&host(settings(&json!({"data-dir": "/srv"}))))),
     );
     assert_eq!(wrong.unwrap_err().place(), "Host h spec.config.settings.data-dir");
 }
