@@ -44,6 +44,7 @@ pub mod approved_reasons {
     derive = "PartialEq",
     doc = "A machine that dials out to the management plane, so that it is managed without inbound connections.",
     category = "cluster-api",
+    label("cluster.x-k8s.io/v1beta2", "v1alpha1"),
     printcolumn(
         name = "Host",
         type_ = "string",
