@@ -56,7 +56,7 @@ impl Running {
     /// Sends SIGTERM, as a kubelet does.
     pub fn terminate(&self) -> Result<()> {
         let id = self.child.id().to_string();
-        let killed = std::process::Command::new("kill").args(["-TERM", &id]).status().context("no kill")?;
+        let killed = Command::new("kill").args(["-TERM", &id]).status().context("no kill")?;
         ensure!(killed.success(), "cannot tell capstan to stop");
         Ok(())
     }

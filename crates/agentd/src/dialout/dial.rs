@@ -145,7 +145,7 @@ fn note(went: Result<(), &ApiError>, last_message: &RefCell<String>, sender: &wa
             _ = sender.send_if_modified(|seen| {
                 seen.connection += 1;
                 false
-            })
+            });
         }
         false => say!("{words}"),
     }

@@ -298,7 +298,7 @@ mod tests {
 
     #[test]
     fn an_address_of_this_machine_is_none_for_others() {
-        let is_loopback = |url: &str| super::is_loopback(&url.parse().unwrap());
+        let is_loopback = |url: &str| is_loopback(&url.parse().unwrap());
         assert!(is_loopback("https://127.0.0.1:6443") && is_loopback("https://[::1]:6443"));
         assert!(is_loopback("https://localhost:6443"));
         assert!(!is_loopback("https://10.0.0.1:6443") && !is_loopback("https://plane.example"));

@@ -56,7 +56,7 @@ fn code(plan: &Plan, tells_changes: bool) -> u8 {
 async fn plan(place: &Place, args: &PlanArgs) -> Result<Plan> {
     let progress = Progress::new();
     let manifests = manifests::read(&args.files, &place.namespace)?;
-    of_objects(&place.client, manifests, args.force, |text| progress.show(text)).await
+    Box::pin(of_objects(&place.client, manifests, args.force, |text| progress.show(text))).await
 }
 
 /// The effects of applying these objects. `progress` receives the current step.
@@ -74,7 +74,7 @@ pub(crate) async fn of_objects(
     }
     let plan = Plan { objects: tried.iter().map(object).collect(), ..Plan::default() };
     progress("asking the controllers what they would do");
-    Ok(Future::new(client.clone(), &tried, plan).foresee().await?.sum_up())
+    Ok(Box::pin(Future::new(client.clone(), &tried, plan).foresee()).await?.sum_up())
 }
 
 impl Tried {

@@ -33,10 +33,10 @@ async fn pods_go_by_rules_and_volumes_before_the_machine() -> Result<()> {
         ("c-job", json!({"behavior": "WaitCompleted"}), "job"),
     ] {
         let selector = json!([{"selector": {"matchLabels": {"app": app}}}]);
-        stage.create(rule(name, json!({"drain": drain, "pods": selector}))).await?;
+        stage.create(rule(name, &json!({"drain": drain, "pods": selector}))).await?;
     }
     let elsewhere = json!([{"selector": {"matchLabels": {"role": "elsewhere"}}}]);
-    stage.create(rule("a-elsewhere", json!({"drain": {"behavior": "Skip"}, "machines": elsewhere}))).await?;
+    stage.create(rule("a-elsewhere", &json!({"drain": {"behavior": "Skip"}, "machines": elsewhere}))).await?;
     let pods: Api<Pod> = Api::namespaced(stage.client.clone(), "default");
     for app in ["first", "ignored", "job", "last"] {
         pods.create(&PostParams::default(), &pod(app)?).await?;
@@ -111,7 +111,7 @@ async fn run(stage: &Stage, machines: &Api<DynamicObject>) -> Result<()> {
     Ok(())
 }
 
-fn rule(name: &str, spec: Value) -> Value {
+fn rule(name: &str, spec: &Value) -> Value {
     json!({"apiVersion": CORE, "kind": "MachineDrainRule", "metadata": {"name": name}, "spec": spec})
 }
 

@@ -12,7 +12,7 @@ use crate::{CORE, at, cluster, provision, publish_kubeconfig, says};
 
 const ADDONS: &str = "addons.cluster.x-k8s.io/v1beta2";
 
-fn set(name: &str, strategy: &str, resources: Value) -> Value {
+fn set(name: &str, strategy: &str, resources: &Value) -> Value {
     json!({
         "apiVersion": ADDONS, "kind": "ClusterResourceSet", "metadata": {"name": name},
         "spec": {
@@ -65,9 +65,9 @@ async fn resources_are_applied_to_selected_clusters_and_recorded() -> Result<()>
     let secrets: Api<Secret> = Api::namespaced(stage.client.clone(), NAMESPACE);
     secrets.create(&PostParams::default(), &secret).await?;
     let resources = json!([{"kind": "ConfigMap", "name": "once"}, {"kind": "Secret", "name": "account"}]);
-    stage.create(set("once", "ApplyOnce", resources)).await?;
+    stage.create(set("once", "ApplyOnce", &resources)).await?;
     let resources = json!([{"kind": "ConfigMap", "name": "again"}, {"kind": "ConfigMap", "name": "late"}]);
-    stage.create(set("again", "Reconcile", resources)).await?;
+    stage.create(set("again", "Reconcile", &resources)).await?;
 
     let mut demo = cluster();
     demo["metadata"]["labels"] = json!({"env": "test"});

@@ -74,12 +74,12 @@ pub(super) fn is_ours(config: Option<&Value>) -> bool {
 }
 
 /// The setup in an object.
-fn config_of(object: &Value, names: Names<'_>) -> Result<CapstanConfigSpec, Change> {
+fn config_of(object: &Value, names: Names<'_>) -> Result<CapstanConfigSpec, Box<Change>> {
     let spec = object.pointer(&names.pointer()).cloned().unwrap_or_default();
     let spec = if spec.is_null() { Value::Object(serde_json::Map::new()) } else { spec };
     serde_json::from_value(spec).map_err(|_| {
         let why = "is not what this version of Capstan knows";
-        Change::new(names.of_object(object, "spec"), Cost::Refused, why)
+        Box::new(Change::new(names.of_object(object, "spec"), Cost::Refused, why))
     })
 }
 
@@ -92,7 +92,7 @@ pub(super) fn between(current: Side<'_>, desired: Side<'_>, names: Names<'_>) ->
     };
     let (old_config, new_config) = match (config_of(old, names), config_of(new, names)) {
         (Ok(old), Ok(new)) => (old, new),
-        (Err(change), _) | (_, Err(change)) => return vec![change],
+        (Err(change), _) | (_, Err(change)) => return vec![*change],
     };
     let version = |side: Side<'_>| side.machine.version.clone().unwrap_or_default();
     let (old_version, new_version) = (version(current), version(desired));

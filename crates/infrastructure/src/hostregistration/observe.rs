@@ -33,7 +33,7 @@ pub(super) async fn observe(
     let caches = &infrastructure.caches;
     let hosts = caches.of::<Host>().in_namespace(&namespace).await?;
     // An approved registration needs no token, which may be gone by then.
-    let token = match registration.spec.host.is_some() && registration.owner_references().first().is_some() {
+    let token = match registration.spec.host.is_some() && !registration.owner_references().is_empty() {
         true => None,
         false => token(infrastructure, &namespace, &registration.spec.token).await?,
     };
