@@ -132,7 +132,7 @@ mod tests {
     use super::*;
     use serde_json::{Value, json};
 
-    fn rule(name: &str, spec: Value) -> MachineDrainRule {
+    fn rule(name: &str, spec: &Value) -> MachineDrainRule {
         serde_json::from_value(json!({
             "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "MachineDrainRule",
             "metadata": {"name": name, "namespace": "default"}, "spec": spec,
@@ -165,7 +165,7 @@ mod tests {
             (json!([{"selector": matching("role=db")}, {"selector": matching("role=web")}]), true),
             (json!([{"selector": {}}]), true),
         ] {
-            let rules = [rule("a", json!({"drain": skip, "machines": machines}))];
+            let rules = [rule("a", &json!({"drain": skip, "machines": machines}))];
             let rules =
                 DrainRules::of_machine(&rules, &labels("role=web"), &labels("env=test")).expect("rules");
             let expected = if applies { Treatment::Skip } else { Treatment::DEFAULT };
@@ -177,7 +177,7 @@ mod tests {
     fn the_first_rule_by_name_that_applies_to_a_pod_decides() {
         let drain = |order: i32| json!({"behavior": "Drain", "order": order});
         let rules = [
-            rule("c", json!({"drain": drain(7)})),
+            rule("c", &json!({"drain": drain(7)})),
             rule(
                 "b",
                 json!({"drain": {"behavior": "WaitCompleted"}, "pods": [
@@ -225,7 +225,7 @@ mod tests {
         ] {
             let mut spec = spec;
             spec["drain"] = json!({"behavior": "Skip"});
-            let failed = DrainRules::of_machine(&[rule("r", spec)], &labels(""), &labels(""));
+            let failed = DrainRules::of_machine(&[rule("r", &spec)], &labels(""), &labels(""));
             let error = failed.expect_err("an error").to_string();
             assert!(error.contains(&format!("MachineDrainRule default/r {field}")), "{error}");
         }
