@@ -180,12 +180,12 @@ mod tests {
             rule("c", &json!({"drain": drain(7)})),
             rule(
                 "b",
-                json!({"drain": {"behavior": "WaitCompleted"}, "pods": [
+                &json!({"drain": {"behavior": "WaitCompleted"}, "pods": [
                 {"selector": matching("app=job"), "namespaceSelector": matching("tier=batch")}]}),
             ),
             rule(
                 "a",
-                json!({"drain": drain(-3), "pods": [
+                &json!({"drain": drain(-3), "pods": [
                 {"selector": matching("app=web")}, {"namespaceSelector": matching("tier=front")}]}),
             ),
         ];
