@@ -108,7 +108,8 @@ const BORDERS: &[Border] = &[
     // Controllers. A provider never depends on another one.
     of("capstan-controller", &["capstan-api", "capstan-plan", "capstan-planner", "capstan-text"]),
     of("capstan-core", &["capstan-api", "capstan-controller", "capstan-pki", "capstan-plan", "capstan-text"]),
-    of("capstan-infrastructure", &["capstan-api", "capstan-controller", "capstan-pki", "capstan-plan"]).never(&["russh"]),
+    of("capstan-infrastructure", &["capstan-api", "capstan-controller", "capstan-pki", "capstan-plan"])
+        .never(&["russh"]),
     of(
         "capstan-bootstrap",
         &["capstan-api", "capstan-artifacts", "capstan-controller", "capstan-pki", "capstan-plan"],

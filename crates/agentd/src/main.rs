@@ -117,7 +117,7 @@ enum Command {
         #[arg(long, value_name = "FILE", default_value = "-")]
         token_file: PathBuf,
 
-        /// Register anew although this machine is registered
+        /// Register again although this machine is registered
         #[arg(long)]
         again: bool,
 

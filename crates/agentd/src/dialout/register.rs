@@ -32,7 +32,7 @@ pub(crate) async fn run(
     let mut registration = match Registration::read(&places)? {
         Some(registered) if registered.credential.is_some() && !again => {
             return Err(Failure::new(format!(
-                "this machine is registered at {} as {} already; use --again to register it anew",
+                "this machine is registered at {} as {} already; use --again to register it again",
                 registered.server, registered.name
             )));
         }

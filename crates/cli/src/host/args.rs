@@ -255,7 +255,7 @@ pub(crate) struct ApproveArgs {
     #[arg(long)]
     pub(crate) name: Option<String>,
 
-    /// Give the machine to this existing host: it has registered again, or was installed anew
+    /// Give the machine to this existing host: it has registered again, or was installed again
     #[arg(long, value_name = "NAME", conflicts_with_all = ["name", "label", "failure_domain"])]
     pub(crate) host: Option<String>,
 

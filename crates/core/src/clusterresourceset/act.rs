@@ -164,7 +164,7 @@ impl<'a> Manifest<'a> {
     ) -> Result<()> {
         let api = self.api(client, kinds).await?;
         let object: DynamicObject = serde_json::from_value(self.object.clone())
-            .map_err(|error| Error::transient("it is no object", error))?;
+            .map_err(|error| Error::transient("it is not an object", error))?;
         let doing = || "cannot create it".to_owned();
         match api.create(&PostParams::default(), &object).await {
             Err(kube::Error::Api(status)) if status.reason == "AlreadyExists" => {}

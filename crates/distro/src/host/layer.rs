@@ -146,9 +146,10 @@ fn check(origin: &Origin, layer: &HostConfig) -> Result<(), InputError> {
         return Err(origin.error(&format!("labels.{key}"), why));
     }
     match layer.taints.iter().find(|taint| !is_label_key(&taint.key)) {
-        Some(taint) => Err(
-            origin.error(&taint_field(taint), "is not the key of a taint: write it like example.com/rack")
-        ),
+        Some(taint) => {
+            Err(origin
+                .error(&taint_field(taint), "is not the key of a taint: write it like example.com/rack"))
+        }
         None => Ok(()),
     }
 }
