@@ -226,7 +226,7 @@ impl Fetch {
         {
             bail!("--agent-url must be an https:// URL");
         }
-        let digest = sha256.or_else(|| url.rsplit('/').next()).unwrap_or_default().parse();
+        let digest = sha256.or_else(|| url.rsplit('/').next()).unwrap_or_default().parse::<Digest>();
         let sha256 = digest.ok().context("pass --agent-sha256 with the SHA-256 digest of the agent")?;
         Ok(Self { url: url.to_owned(), sha256 })
     }
