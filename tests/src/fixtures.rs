@@ -170,6 +170,7 @@ pub fn rewritten(object: &Value) -> serde_json::Result<Value> {
         "HostMachine" => through::<infrastructure::HostMachine>,
         "HostMachineTemplate" => through::<infrastructure::HostMachineTemplate>,
         "HostPool" => through::<infrastructure::HostPool>,
+        "HostRegistration" => through::<infrastructure::HostRegistration>,
         "IPAddress" => through::<ipam::IpAddress>,
         "IPAddressClaim" => through::<ipam::IpAddressClaim>,
         "Machine" => through::<core::Machine>,

@@ -83,6 +83,10 @@ pub(crate) struct TuningArgs {
     #[arg(long, value_name = "NUMBER", value_parser = concurrency, help_heading = CONCURRENCY)]
     clusterresourceset_concurrency: Option<usize>,
 
+    /// ClusterResourceSetBindings
+    #[arg(long, value_name = "NUMBER", value_parser = concurrency, help_heading = CONCURRENCY)]
+    clusterresourcesetbinding_concurrency: Option<usize>,
+
     /// ExtensionConfigs
     #[arg(long, value_name = "NUMBER", value_parser = concurrency, help_heading = CONCURRENCY)]
     extensionconfig_concurrency: Option<usize>,
@@ -110,6 +114,10 @@ pub(crate) struct TuningArgs {
     /// HostMachines
     #[arg(long, value_name = "NUMBER", value_parser = concurrency, help_heading = CONCURRENCY)]
     hostmachine_concurrency: Option<usize>,
+
+    /// HostRegistrations
+    #[arg(long, value_name = "NUMBER", value_parser = concurrency, help_heading = CONCURRENCY)]
+    hostregistration_concurrency: Option<usize>,
 
     /// HostMachineTemplates
     #[arg(long, value_name = "NUMBER", value_parser = concurrency, help_heading = CONCURRENCY)]
@@ -142,6 +150,7 @@ impl TuningArgs {
             ("machinedeployment", self.machinedeployment_concurrency),
             ("machinehealthcheck", self.machinehealthcheck_concurrency),
             ("clusterresourceset", self.clusterresourceset_concurrency),
+            ("clusterresourcesetbinding", self.clusterresourcesetbinding_concurrency),
             ("extensionconfig", self.extensionconfig_concurrency),
             ("capstanconfig", self.capstanconfig_concurrency),
             ("capstancontrolplane", self.capstancontrolplane_concurrency),
@@ -149,6 +158,7 @@ impl TuningArgs {
             ("hostpool", self.hostpool_concurrency),
             ("hostcluster", self.hostcluster_concurrency),
             ("hostmachine", self.hostmachine_concurrency),
+            ("hostregistration", self.hostregistration_concurrency),
             ("hostmachinetemplate", self.hostmachinetemplate_concurrency),
         ];
         let said = named.into_iter().filter_map(|(name, number)| Some((name.to_owned(), number?)));

@@ -72,6 +72,7 @@ fn link(target: &str) -> Vec<u8> {
     let mut header = tar::Header::new_ustar();
     header.set_entry_type(tar::EntryType::Symlink);
     header.set_size(0);
+    header.set_mode(0o777);
     builder.append_link(&mut header, "link", target).unwrap();
     builder.into_inner().unwrap()
 }
