@@ -203,7 +203,7 @@ mod tests {
         assert_eq!(
             bindings,
             json!([
-                {"clusterResourceSetName": "other", "resources": []},
+                {"clusterResourceSetName": "other"},
                 {"clusterResourceSetName": "s", "resources": [resource]},
             ])
         );

@@ -359,6 +359,12 @@ const FIELDS: &[Field] = &[
     Field::new(HostCluster, "spec.hostSelector", NOTHING, "only new machines claim hosts by it").whole(),
     Field::new(Host, "metadata", NOTHING, "labels count where spec.hostConfig selects Hosts by them"),
     Field::new(Host, "spec.ssh", NOTHING, "Capstan connects to the host with it, and it reaches no machine"),
+    Field::new(
+        Host,
+        "spec.registration",
+        NOTHING,
+        "Capstan reaches the machine with it; it changes no machine",
+    ),
     Field::new(Host, "spec.simulated", NOTHING, "it changes how fast the simulated host is, and no machine"),
     Field::new(Host, "spec.failureDomain", NOTHING, "only new machines come to know it"),
     Field::new(Host, "spec.unschedulable", NOTHING, INVENTORY),

@@ -121,7 +121,7 @@ mod tests {
         let mut wrong =
             deployment(&json!({"metadata": {"annotations": annotations}, "spec": {"replicas": null}}));
         let error = fill_replicas(&mut wrong, &[]).expect_err("an error").to_string();
-        assert!(error.contains("MachineDeployment default/md: metadata.annotations["), "{error}");
+        assert!(error.contains("MachineDeployment ns/md: metadata.annotations["), "{error}");
         assert_eq!(wrong.spec.replicas, None);
     }
 }
