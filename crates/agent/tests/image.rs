@@ -198,6 +198,7 @@ async fn hostile_and_missing_images_are_refused() {
     let mut link = tar::Builder::new(Vec::new());
     let mut header = tar::Header::new_ustar();
     header.set_entry_type(tar::EntryType::Symlink);
+    header.set_mode(0o777);
     header.set_size(0);
     link.append_link(&mut header, "out", "../../../etc").unwrap();
     let mut long_name = tar::Builder::new(Vec::new());
@@ -206,17 +207,18 @@ async fn hostile_and_missing_images_are_refused() {
     header.set_size(2 * 1024 * 1024);
     long_name.append_data(&mut header, "name", &vec![b'x'; 2 * 1024 * 1024][..]).unwrap();
     let deep = "d/".repeat(300);
-    for layer in [
-        link.into_inner().unwrap(),
-        long_name.into_inner().unwrap(),
-        tar(&[(&deep, b"")]),
-        tar(&[(".wh...", b"")]),
-        tar(&[(".wh..", b"")]),
-        b"no tar at all".repeat(100),
+    for (layer, message) in [
+        (link.into_inner().unwrap(), "is a link that leads out of the folder"),
+        (long_name.into_inner().unwrap(), "a header in it is too large"),
+        (tar(&[(&deep, b"")]), "more than 255 folders above each other"),
+        (tar(&[(".wh...", b"")]), "cannot put the layers together"),
+        (tar(&[(".wh..", b"")]), "cannot put the layers together"),
+        (b"no tar at all".repeat(100), "the archive is not unpacked"),
     ] {
         let archive = tar(&[("manifest.json", manifest(json!(["l"])).as_bytes()), ("l", &layer)]);
         yard.put("x.tar", &archive);
-        assert!(yard.unpack("x:v1").await.is_err());
+        let error = yard.unpack("x:v1").await.unwrap_err().to_string();
+        assert!(error.contains(message), "{message}: {error}");
         assert_eq!(yard.files(), []);
     }
     yard.put("x.tar", &tar(&[("manifest.json", manifest(json!(["missing"])).as_bytes())]));

@@ -71,6 +71,7 @@ fn link(target: &str) -> Vec<u8> {
     let mut builder = tar::Builder::new(Vec::new());
     let mut header = tar::Header::new_ustar();
     header.set_entry_type(tar::EntryType::Symlink);
+    header.set_mode(0o777);
     header.set_size(0);
     header.set_mode(0o777);
     builder.append_link(&mut header, "link", target).unwrap();
