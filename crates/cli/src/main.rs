@@ -67,7 +67,7 @@ async fn main() -> ExitCode {
     // An error says that there is one already, which is as good.
     _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     let done = match invocation::read() {
-        Invocation::Run(args) => run(*args).await,
+        Invocation::Run(args) => Box::pin(run(*args)).await,
         Invocation::CompleteForKubectl(words) => complete::run_for_kubectl(&words).await,
     };
     match done {
