@@ -47,6 +47,8 @@ spec: {}
 /// them.
 struct Router {
     namespace: String,
+    /// The network of the machines, which this computer has no way to.
+    network: String,
 }
 
 fn run(words: &[&str]) -> Result<()> {
@@ -61,7 +63,8 @@ fn run(words: &[&str]) -> Result<()> {
 impl Router {
     fn make(machines: &Machines) -> Result<Self> {
         let id = std::process::id();
-        let router = Self { namespace: format!("capnat{id}") };
+        let [a, b, c, _] = machines.gateway().octets();
+        let router = Self { namespace: format!("capnat{id}"), network: format!("{a}.{b}.{c}.0/24") };
         let (inside, outside) = (format!("cni{id}"), format!("cno{id}"));
         let within =
             |words: &[&str]| run(&[&["ip", "netns", "exec", router.namespace.as_str()], words].concat());
@@ -101,6 +104,8 @@ impl Router {
         }
         // From here on the router is the way out of the machines, and not this computer.
         run(&["ip", "address", "flush", "dev", machines.bridge()])?;
+        // Not by another router either, if this computer has one.
+        run(&["ip", "route", "add", "unreachable", &router.network])?;
         run(&["ip", "link", "set", &inside, "master", machines.bridge()])?;
         within(&["ip", "address", "add", &format!("{}/24", machines.gateway()), "dev", "inside"])?;
         Ok(router)
@@ -124,6 +129,7 @@ impl Router {
 
 impl Drop for Router {
     fn drop(&mut self) {
+        _ = run(&["ip", "route", "delete", "unreachable", &self.network]);
         // Its links go with it.
         _ = run(&["ip", "netns", "delete", &self.namespace]);
     }

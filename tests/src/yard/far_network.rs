@@ -48,8 +48,8 @@ impl FarNetwork {
         // A router forwards what machines begin, and answers to it.
         let rules = format!(
             "table ip {name} {{
-               chain masquerade {{ type nat hook postrouting priority srcnat; oifname \"{link}\" masquerade; }}
-               chain forward {{ type filter hook forward priority filter;
+               chain leaving {{ type nat hook postrouting priority srcnat; oifname \"{link}\" masquerade; }}
+               chain passing {{ type filter hook forward priority filter;
                  iifname \"{link}\" ct state != {{ established, related }} drop;
                  iifname \"{bridge}\" oifname \"{link}\" accept; }}
              }}"
