@@ -95,6 +95,10 @@ pub(in crate::machine) fn stage(situation: &Situation<'_>) -> Stage {
         if !hooks.is_empty() {
             return Stage::PreDrainHooks(hooks);
         }
+        // Without a drain the hooks below would begin, and after that the Node is never drained.
+        if matches!(situation.infrastructure, Reading::Unreadable) && !is_terminating(machine) {
+            return Stage::Unreadable;
+        }
         if !progress.drained && is_drained_first(situation) {
             return Stage::Drain;
         }
@@ -151,10 +155,13 @@ fn is_detach_waited_for(situation: &Situation<'_>) -> bool {
 /// Whether the Node is still prepared for the deletion of its machine: that has not begun, and neither has the wait for hooks that
 /// come after.
 fn is_node_prepared(situation: &Situation<'_>) -> bool {
-    let is_terminating = deletion(situation.machine)
-        .is_some_and(|deletion| deletion.wait_for_pre_terminate_hook_start_time.is_some());
     let has_machine = situation.infrastructure.found().is_some_and(|object| !is_deleting(object));
-    !is_terminating && has_machine
+    !is_terminating(situation.machine) && has_machine
+}
+
+/// Whether the wait for the hooks before the deletion of the infrastructure has begun.
+fn is_terminating(machine: &Machine) -> bool {
+    deletion(machine).is_some_and(|deletion| deletion.wait_for_pre_terminate_hook_start_time.is_some())
 }
 
 fn deletion(machine: &Machine) -> Option<&MachineDeletionStatus> {

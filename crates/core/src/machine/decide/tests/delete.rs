@@ -115,6 +115,20 @@ fn nothing_is_deleted_on_a_guess() {
 }
 
 #[test]
+fn hooks_do_not_begin_before_the_drain_while_it_is_unknown_whether_there_is_a_machine() {
+    let hook = "pre-terminate.delete.hook.machine.cluster.x-k8s.io";
+    let mut case = Case { infrastructure: Reading::Unreadable, ..Case::new() };
+    case.machine = machine(&json!({hook: ""}), &Value::Null, &json!({}));
+    assert_eq!(case.stage(), Stage::Unreadable);
+    let begun = json!({"deletion": {"waitForPreTerminateHookStartTime": "2025-01-01T00:00:00Z"}});
+    case.machine = machine(&json!({hook: ""}), &Value::Null, &begun);
+    assert_eq!(case.stage(), Stage::PreTerminateHooks(vec![hook.to_owned()]));
+    case.machine = machine(&json!({hook: ""}), &Value::Null, &json!({}));
+    case.node = NodeFate::Left;
+    assert_eq!(case.stage(), Stage::PreTerminateHooks(vec![hook.to_owned()]), "nothing is drained");
+}
+
+#[test]
 fn a_drain_is_left_out_or_ends() {
     let since = |seconds| json!((NOW - SignedDuration::from_secs(seconds)).to_string());
     let started = |seconds| json!({"deletion": {"nodeDrainStartTime": since(seconds)}});
