@@ -24,6 +24,9 @@ use crate::external;
 use crate::names::machine::reasons as machine_reasons;
 use crate::names::{CHECK_LOGS, events};
 
+/// Steps that are not repeated at every event.
+const DRAIN: &str = "drain";
+const VOLUMES: &str = "volumes";
 /// Pause before the next look at volumes that are attached.
 const UNTIL_VOLUMES_ARE_DETACHED: Duration = Duration::from_secs(20);
 
@@ -42,8 +45,10 @@ pub(in crate::machine) async fn advance(
     loop {
         let now = core.now();
         let (bootstrap, infrastructure) = (&observed.bootstrap, &observed.infrastructure);
-        let stage = stage(&Situation { machine, bootstrap, infrastructure, node: fate, progress, now });
-        match stage {
+        let is_between_looks = looks.waits(&look_key(machine, VOLUMES), now).is_some();
+        let situation =
+            Situation { machine, bootstrap, infrastructure, node: fate, progress, is_between_looks, now };
+        match stage(&situation) {
             Stage::PreDrainHooks(hooks) => {
                 started(&mut times(machine).wait_for_pre_drain_hook_start_time, now);
                 let message = format!("Waiting for pre-drain hooks to succeed (hooks: {})", hooks.join(","));
@@ -173,7 +178,7 @@ async fn drain_node(
     cluster: &Cluster,
 ) -> Result<drain::Outcome> {
     let Some(node) = node::name(machine) else { return Ok(drain::Outcome::Drained) };
-    let (now, key) = (core.now(), look_key(machine, "drain"));
+    let (now, key) = (core.now(), look_key(machine, DRAIN));
     if let Some((left, Some(message))) = looks.waits(&key, now) {
         return Ok(drain::Outcome::Waiting { message, next: Next::After(left.unsigned_abs()) });
     }
@@ -197,7 +202,7 @@ async fn attached_volumes(
     cluster: &Cluster,
 ) -> Result<Option<(String, Duration)>> {
     let Some(node) = node::name(machine) else { return Ok(None) };
-    let (now, key) = (core.now(), look_key(machine, "volumes"));
+    let (now, key) = (core.now(), look_key(machine, VOLUMES));
     if let Some((left, Some(message))) = looks.waits(&key, now) {
         return Ok(Some((message, left.unsigned_abs())));
     }

@@ -76,6 +76,8 @@ pub(in crate::machine) struct Situation<'a> {
     /// Whether the Node may be drained and deleted at all.
     pub(in crate::machine) node: NodeFate,
     pub(in crate::machine) progress: Progress,
+    /// The Node was drained, and its volumes are looked at again later.
+    pub(in crate::machine) is_between_looks: bool,
     pub(in crate::machine) now: Timestamp,
 }
 
@@ -99,10 +101,13 @@ pub(in crate::machine) fn stage(situation: &Situation<'_>) -> Stage {
         if matches!(situation.infrastructure, Reading::Unreadable) && !is_terminating(machine) {
             return Stage::Unreadable;
         }
-        if !progress.drained && is_drained_first(situation) {
+        let is_detach_left = !progress.detached && is_detach_waited_for(situation);
+        // Events in between do not drain the Node once more.
+        let is_drained = progress.drained || (situation.is_between_looks && is_detach_left);
+        if !is_drained && is_drained_first(situation) {
             return Stage::Drain;
         }
-        if !progress.detached && is_detach_waited_for(situation) {
+        if is_detach_left {
             return Stage::VolumeDetach;
         }
     }

@@ -45,6 +45,7 @@ struct Case {
     bootstrap: Reading,
     node: NodeFate,
     progress: Progress,
+    is_between_looks: bool,
 }
 
 impl Case {
@@ -55,12 +56,14 @@ impl Case {
             bootstrap: alive(),
             node: NodeFate::Goes,
             progress: Progress::default(),
+            is_between_looks: false,
         }
     }
 
     fn stage(&self) -> Stage {
-        let Self { machine, infrastructure, bootstrap, node, progress } = self;
-        stage(&Situation { machine, infrastructure, bootstrap, node: *node, progress: *progress, now: NOW })
+        let Self { machine, infrastructure, bootstrap, .. } = self;
+        let Self { node, progress, is_between_looks, .. } = *self;
+        stage(&Situation { machine, infrastructure, bootstrap, node, progress, is_between_looks, now: NOW })
     }
 }
 
@@ -181,6 +184,18 @@ fn volumes_are_waited_for_unless_that_is_left_out_or_over() {
     }
     let case = Case { node: NodeFate::Left, ..Case::new() };
     assert_eq!(case.stage(), Stage::Infrastructure { ask: true });
+}
+
+#[test]
+fn a_node_is_not_drained_between_two_looks_at_its_volumes() {
+    let mut case = Case { is_between_looks: true, ..Case::new() };
+    assert_eq!(case.stage(), Stage::VolumeDetach);
+    case.progress.detached = true;
+    assert_eq!(case.stage(), Stage::Drain, "a deletion goes on after a drain, and nothing else");
+    case.progress = Progress::default();
+    let excluded = json!({"machine.cluster.x-k8s.io/exclude-wait-for-node-volume-detach": ""});
+    case.machine = machine(&excluded, &Value::Null, &json!({}));
+    assert_eq!(case.stage(), Stage::Drain);
 }
 
 #[test]
