@@ -18,7 +18,7 @@ use super::super::decide::delete::{
 };
 use super::super::decide::node;
 use super::super::observe::{self, Observed};
-use super::Pauses;
+use super::{FirstFailures, Pauses};
 use crate::Core;
 use crate::external;
 use crate::names::machine::reasons as machine_reasons;
@@ -27,6 +27,8 @@ use crate::names::{CHECK_LOGS, events};
 /// Steps that are not repeated at every event.
 const DRAIN: &str = "drain";
 const VOLUMES: &str = "volumes";
+/// Step whose first failure is recorded.
+const NODE: &str = "node";
 /// Pause before the next look at volumes that are attached.
 const UNTIL_VOLUMES_ARE_DETACHED: Duration = Duration::from_secs(20);
 
@@ -34,6 +36,7 @@ const UNTIL_VOLUMES_ARE_DETACHED: Duration = Duration::from_secs(20);
 pub(in crate::machine) async fn advance(
     core: &Core,
     looks: &Pauses,
+    failures: &FirstFailures,
     machine: &mut Machine,
     observed: &Observed,
 ) -> Deletion {
@@ -117,7 +120,9 @@ pub(in crate::machine) async fn advance(
             Stage::Unreadable => return Deletion::waiting(reasons::INTERNAL_ERROR, CHECK_LOGS),
             Stage::Node => match delete_node(core, machine).await {
                 Ok(()) => progress.node_gone = true,
-                Err(problem) if is_node_given_up(machine, now) => {
+                Err(problem)
+                    if is_node_given_up(machine, failures.failed(&look_key(machine, NODE), now), now) =>
+                {
                     let (machine, error) = (machine.name_any(), chain(&problem));
                     tracing::warn!(
                         machine,

@@ -13,6 +13,9 @@ use crate::external::{Reading, flag, is_deleting};
 
 /// The default of `spec.deletion.nodeDeletionTimeoutSeconds`, which upstream's webhook writes.
 const NODE_DELETION_SECONDS: i32 = 10;
+/// The deletion of a Node is tried for this time at least, also if its timeout is over when it begins: that of the infrastructure
+/// comes first, and may take long.
+const NODE_DELETION_TRIES: SignedDuration = SignedDuration::from_secs(10);
 
 /// How far a deletion is, and the message about it.
 #[derive(Debug)]
@@ -183,12 +186,13 @@ fn is_over(since: Option<&Time>, timeout: Option<i32>, now: Timestamp) -> bool {
     }
 }
 
-/// Whether the timeout for the deletion of the Node is over.
-pub(in crate::machine) fn is_node_given_up(machine: &Machine, now: Timestamp) -> bool {
+/// Whether the timeout for the deletion of the Node is over, which has been failing since `failing`.
+pub(in crate::machine) fn is_node_given_up(machine: &Machine, failing: Timestamp, now: Timestamp) -> bool {
     let spec = machine.spec.deletion.as_ref();
     let timeout = spec.and_then(|deletion| deletion.node_deletion_timeout_seconds);
     let since = machine.metadata.deletion_timestamp.as_ref();
-    is_over(since, timeout.or(Some(NODE_DELETION_SECONDS)), now)
+    now.duration_since(failing) >= NODE_DELETION_TRIES
+        && is_over(since, timeout.or(Some(NODE_DELETION_SECONDS)), now)
 }
 
 /// The Node is left if the whole cluster or the control plane is deleted, and if there is no control plane that could

@@ -202,14 +202,18 @@ fn a_node_is_not_drained_between_two_looks_at_its_volumes() {
 fn a_node_is_given_up_after_its_time() {
     let mut waiting = machine(&json!({}), &json!({"nodeDeletionTimeoutSeconds": 10}), &json!({}));
     let since = waiting.metadata.deletion_timestamp.clone().expect("deleting").0;
-    assert!(!is_node_given_up(&waiting, since + SignedDuration::from_secs(9)));
-    assert!(is_node_given_up(&waiting, since + SignedDuration::from_secs(10)));
+    let after = |seconds| since + SignedDuration::from_secs(seconds);
+    assert!(!is_node_given_up(&waiting, since, after(9)));
+    assert!(is_node_given_up(&waiting, since, after(10)));
+    assert!(!is_node_given_up(&waiting, after(600), after(600)), "one failure is not enough");
+    assert!(!is_node_given_up(&waiting, after(600), after(609)));
+    assert!(is_node_given_up(&waiting, after(600), after(610)));
     waiting.spec.deletion = None;
-    assert!(!is_node_given_up(&waiting, since + SignedDuration::from_secs(9)));
-    assert!(is_node_given_up(&waiting, since + SignedDuration::from_secs(10)), "as by default");
+    assert!(!is_node_given_up(&waiting, since, after(9)));
+    assert!(is_node_given_up(&waiting, since, after(10)), "as by default");
     waiting.spec.deletion =
         serde_json::from_value(json!({"nodeDeletionTimeoutSeconds": 0})).expect("a deletion");
-    assert!(!is_node_given_up(&waiting, NOW), "zero is for ever");
+    assert!(!is_node_given_up(&waiting, since, NOW), "zero is for ever");
 }
 
 #[test]
