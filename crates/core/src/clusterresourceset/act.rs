@@ -101,29 +101,47 @@ pub(super) async fn write_binding(
     written.map(|_| ()).doing(|| format!("cannot write ClusterResourceSetBinding {namespace}/{name}"))
 }
 
-/// Applies all objects of a ConfigMap or Secret to a cluster. Returns which were not accepted, and why; an object that is not
-/// accepted does not keep the others from being applied.
+/// How the objects of a ConfigMap or Secret were applied.
+#[derive(Debug, Default)]
+pub(super) struct Applied {
+    /// Objects that were not accepted, and why.
+    pub(super) problems: Vec<String>,
+    /// The cluster does not respond: the objects after the last problem were not tried.
+    pub(super) is_interrupted: bool,
+}
+
+/// Applies all objects of a ConfigMap or Secret to a cluster. An object that is not accepted does not keep the others from being
+/// applied, unless the cluster does not respond: each further request would wait for its timeout.
 pub(super) async fn apply(
     client: &Client,
     set: &ClusterResourceSet,
     of: &ResourceRef,
     content: &Content,
-) -> Vec<String> {
+) -> Applied {
     let strategy = set.spec.strategy.unwrap_or_default();
     let mut kinds = HashMap::new();
-    let mut problems = Vec::new();
+    let mut applied = Applied::default();
     for object in &content.objects {
         let object = Manifest::of(object);
-        if let Err(error) = object.apply(client, strategy, &mut kinds).await {
-            // Messages of an API server repeat values, and those of a Secret are nobody's business.
-            let why = match of.kind {
-                ResourceKind::Secret => "it was not accepted".to_owned(),
-                ResourceKind::ConfigMap => capstan_text::chain(&error),
-            };
-            problems.push(format!("{:?} {}: {}: {why}", of.kind, of.name, object.name()));
+        let Err(error) = object.apply(client, strategy, &mut kinds).await else { continue };
+        // Messages of an API server repeat values, and those of a Secret must not be shown.
+        let why = match of.kind {
+            ResourceKind::Secret => "it was not accepted".to_owned(),
+            ResourceKind::ConfigMap => capstan_text::chain(&error),
+        };
+        applied.problems.push(format!("{:?} {}: {}: {why}", of.kind, of.name, object.name()));
+        applied.is_interrupted = has_no_response(&error);
+        if applied.is_interrupted {
+            break;
         }
     }
-    problems
+    applied
+}
+
+/// Whether a request failed without a response of the API server.
+fn has_no_response(error: &Error) -> bool {
+    let Error::Transient { source, .. } = error else { return false };
+    matches!(source.downcast_ref::<kube::Error>(), Some(kube::Error::Service(_) | kube::Error::HyperError(_)))
 }
 
 type Kinds = HashMap<GroupVersionKind, (ApiResource, bool)>;
@@ -247,6 +265,19 @@ mod tests {
         without["spec"] = json!({"x": 1});
         let patch = change(&found, &without).expect("a patch");
         assert_eq!(patch["spec"], json!({"defaulted": null}));
+    }
+
+    #[test]
+    fn a_rejection_is_a_response() {
+        let failed = |error: kube::Error| Err::<(), _>(error).doing(String::new).expect_err("it failed");
+        assert!(has_no_response(&failed(kube::Error::Service("connection refused".into()))));
+        for (code, reason) in
+            [(403, "Forbidden"), (409, "Conflict"), (422, "Invalid"), (500, "InternalError")]
+        {
+            let status = kube::core::Status { code, reason: reason.to_owned(), ..Default::default() };
+            assert!(!has_no_response(&failed(kube::Error::Api(Box::new(status)))), "{code}");
+        }
+        assert!(!has_no_response(&Error::user("metadata.namespace", "is missing")));
     }
 
     #[test]
