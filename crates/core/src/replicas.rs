@@ -16,18 +16,23 @@ pub(crate) struct NotANumber {
 /// `before` is the number that it had, as far as is known. With both annotations of the autoscaler it is kept within their limits, because an
 /// autoscaler takes over only there. Without them it is kept, too: a field that is left out must not delete Machines.
 pub(crate) fn unsaid(annotations: &BTreeMap<String, String>, before: Option<i32>) -> Result<i32, NotANumber> {
-    let limit = |annotation: &'static str| -> Result<Option<i32>, NotANumber> {
-        let Some(value) = annotations.get(annotation) else { return Ok(None) };
-        match value.parse() {
-            Ok(number) if number >= 0 => Ok(Some(number)),
-            _ => Err(NotANumber { annotation, value: value.chars().take(64).collect() }),
-        }
+    let (Some(least), Some(most)) =
+        (annotations.get(AUTOSCALER_MIN_SIZE), annotations.get(AUTOSCALER_MAX_SIZE))
+    else {
+        return Ok(before.unwrap_or(1));
     };
-    Ok(match (limit(AUTOSCALER_MIN_SIZE)?, limit(AUTOSCALER_MAX_SIZE)?, before) {
-        (Some(least), Some(most), Some(before)) if before >= least => before.min(most),
-        (Some(least), Some(_), _) => least,
-        (_, _, before) => before.unwrap_or(1),
+    let (least, most) = (limit(AUTOSCALER_MIN_SIZE, least)?, limit(AUTOSCALER_MAX_SIZE, most)?);
+    Ok(match before {
+        Some(before) if before >= least => before.min(most),
+        _ => least,
     })
+}
+
+fn limit(annotation: &'static str, value: &str) -> Result<i32, NotANumber> {
+    match value.parse() {
+        Ok(number) if number >= 0 => Ok(number),
+        _ => Err(NotANumber { annotation, value: value.chars().take(64).collect() }),
+    }
 }
 
 #[cfg(test)]
@@ -47,6 +52,9 @@ mod tests {
             (None, None, Some(0), 0),
             (Some("3"), None, Some(1), 1),
             (None, Some("3"), Some(5), 5),
+            // One alone is not for an autoscaler, so it need not be a number.
+            (Some("many"), None, Some(5), 5),
+            (None, Some("many"), None, 1),
             (Some("2"), Some("4"), None, 2),
             (Some("2"), Some("4"), Some(1), 2),
             (Some("2"), Some("4"), Some(3), 3),

@@ -68,11 +68,14 @@ fn no_duplicates() -> serde_json::Value {
 #[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = cel([
+    ("!has(self.order) || self.behavior == 'Drain'", "order must not be set unless behavior is Drain"),
+])))]
 pub struct MachineDrainRuleDrain {
     /// `Drain`: evict the pods. `Skip`: do not evict them. `WaitCompleted`: wait until they have completed.
     pub behavior: DrainBehavior,
 
-    /// Drain order: pods with a lower order are drained first. Not allowed with `Skip`. Default: 0.
+    /// Drain order: pods with a lower order are drained first. Only allowed with `Drain`. Default: 0.
     pub order: Option<i32>,
 }
 

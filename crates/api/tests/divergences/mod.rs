@@ -65,6 +65,11 @@ pub(crate) const DIVERGENCES: &[Divergence] = &[
         ".spec.strategy default",
         "upstream's webhook fills in the same; its controller does not work without",
     ),
+    differs(
+        "machinedrainrules.cluster.x-k8s.io",
+        ".spec.drain cel",
+        "upstream's webhook refuses an order beside Skip and WaitCompleted",
+    ),
     differs("ipaddresses.ipam.cluster.x-k8s.io", ".spec cel", WEBHOOK_ADDRESS),
     differs("ipaddresses.ipam.cluster.x-k8s.io", ".spec.address cel", WEBHOOK_ADDRESS),
     differs("ipaddresses.ipam.cluster.x-k8s.io", ".spec.gateway cel", WEBHOOK_ADDRESS),

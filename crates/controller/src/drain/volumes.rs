@@ -37,12 +37,8 @@ pub async fn attached_volumes(
     let node = nodes.get_opt(name).await.doing(|| format!("cannot read Node {name}"))?;
     // A user may have deleted it. One whose kubelet has stopped detaches nothing, and would be waited for without end.
     let Some(node) = node.filter(|node| !is_unreachable(node)) else { return Ok(None) };
-    let attachments =
-        match pages::all(&Api::<VolumeAttachment>::all(client.clone()), ListParams::default()).await {
-            // An API server without the kind has no attachments.
-            Err(kube::Error::Api(status)) if status.code == 404 => Vec::new(),
-            listed => listed.doing(|| doing("list VolumeAttachments"))?,
-        };
+    let attachments = pages::all(&Api::<VolumeAttachment>::all(client.clone()), ListParams::default()).await;
+    let attachments = attachments.doing(|| doing("list VolumeAttachments"))?;
     let attached = Attached::of(&node, &attachments)?;
     if attached.is_empty() {
         return Ok(None);
@@ -183,7 +179,11 @@ fn claims_of<'a>(pods: impl Iterator<Item = &'a Pod>) -> BTreeSet<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use bytes::Bytes;
+    use http::{Request, Response};
+    use http_body_util::Full;
     use serde_json::{Value, json};
+    use std::convert::Infallible;
 
     fn node(volumes: &[&str]) -> Node {
         let attached: Vec<Value> =
@@ -267,6 +267,22 @@ mod tests {
         let only_staying = Attached { by_attachment: names(&["pv-2"]), ..Attached::default() };
         let nothing = only_staying.waited_for(&volumes, &names(&["default/stays"]));
         assert_eq!(nothing.message(Timestamp::UNIX_EPOCH), None);
+    }
+
+    #[tokio::test]
+    async fn attachments_that_cannot_be_listed_are_not_none() {
+        let server = tower::service_fn(|request: Request<kube::client::Body>| async move {
+            let (code, text): (u16, String) = match request.uri().path() {
+                "/api/v1/nodes/n" => (200, json!({"metadata": {"name": "n"}}).to_string()),
+                _ => (404, "404 page not found".to_owned()),
+            };
+            let response = Response::builder().status(code).body(Full::new(Bytes::from(text)));
+            Ok::<_, Infallible>(response.expect("a response"))
+        });
+        let (client, rules) = (Client::new(server, "default"), DrainRules::default());
+        let (since, now) = (Timestamp::UNIX_EPOCH, Timestamp::UNIX_EPOCH);
+        let failed = attached_volumes(client, "n", &rules, since, now).await.expect_err("unknown");
+        assert!(failed.to_string().starts_with("cannot list VolumeAttachments of Node n"), "{failed}");
     }
 
     #[test]

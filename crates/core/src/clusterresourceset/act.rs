@@ -101,29 +101,47 @@ pub(super) async fn write_binding(
     written.map(|_| ()).doing(|| format!("cannot write ClusterResourceSetBinding {namespace}/{name}"))
 }
 
-/// Applies all objects of a ConfigMap or Secret to a cluster. Returns which were not accepted, and why; an object that is not
-/// accepted does not keep the others from being applied.
+/// How the objects of a ConfigMap or Secret were applied.
+#[derive(Debug, Default)]
+pub(super) struct Applied {
+    /// Objects that were not accepted, and why.
+    pub(super) problems: Vec<String>,
+    /// The cluster does not respond: the objects after the last problem were not tried.
+    pub(super) is_interrupted: bool,
+}
+
+/// Applies all objects of a ConfigMap or Secret to a cluster. An object that is not accepted does not keep the others from being
+/// applied, unless the cluster does not respond: each further request would wait for its timeout.
 pub(super) async fn apply(
     client: &Client,
     set: &ClusterResourceSet,
     of: &ResourceRef,
     content: &Content,
-) -> Vec<String> {
+) -> Applied {
     let strategy = set.spec.strategy.unwrap_or_default();
     let mut kinds = HashMap::new();
-    let mut problems = Vec::new();
+    let mut applied = Applied::default();
     for object in &content.objects {
         let object = Manifest::of(object);
-        if let Err(error) = object.apply(client, strategy, &mut kinds).await {
-            // Messages of an API server repeat values, and those of a Secret are nobody's business.
-            let why = match of.kind {
-                ResourceKind::Secret => "it was not accepted".to_owned(),
-                ResourceKind::ConfigMap => capstan_text::chain(&error),
-            };
-            problems.push(format!("{:?} {}: {}: {why}", of.kind, of.name, object.name()));
+        let Err(error) = object.apply(client, strategy, &mut kinds).await else { continue };
+        // Messages of an API server repeat values, and those of a Secret must not be shown.
+        let why = match of.kind {
+            ResourceKind::Secret => "it was not accepted".to_owned(),
+            ResourceKind::ConfigMap => capstan_text::chain(&error),
+        };
+        applied.problems.push(format!("{:?} {}: {}: {why}", of.kind, of.name, object.name()));
+        applied.is_interrupted = has_no_response(&error);
+        if applied.is_interrupted {
+            break;
         }
     }
-    problems
+    applied
+}
+
+/// Whether a request failed without a response of the API server.
+fn has_no_response(error: &Error) -> bool {
+    let Error::Transient { source, .. } = error else { return false };
+    matches!(source.downcast_ref::<kube::Error>(), Some(kube::Error::Service(_) | kube::Error::HyperError(_)))
 }
 
 type Kinds = HashMap<GroupVersionKind, (ApiResource, bool)>;
@@ -163,22 +181,25 @@ impl<'a> Manifest<'a> {
         kinds: &mut Kinds,
     ) -> Result<()> {
         let api = self.api(client, kinds).await?;
+        let found = api.get_opt(self.name).await.doing(|| "cannot read it".to_owned())?;
+        let found = found.as_ref().map(serde_json::to_value).transpose();
+        let found = found.map_err(|error| Error::transient("cannot compare it", error))?;
+        match step(strategy, found.as_ref(), self.object) {
+            Step::Keep => Ok(()),
+            Step::Create => self.create(&api).await,
+            Step::Change(patch) => {
+                let patched = api.patch(self.name, &PatchParams::default(), &Patch::Merge(&patch)).await;
+                patched.map(|_| ()).doing(|| "cannot change it".to_owned())
+            }
+        }
+    }
+
+    async fn create(&self, api: &Api<DynamicObject>) -> Result<()> {
         let object: DynamicObject = serde_json::from_value(self.object.clone())
             .map_err(|error| Error::transient("it is not an object", error))?;
-        let doing = || "cannot create it".to_owned();
-        match api.create(&PostParams::default(), &object).await {
-            Err(kube::Error::Api(status)) if status.reason == "AlreadyExists" => {}
-            created => return created.map(|_| ()).doing(doing),
-        }
-        if strategy == ClusterResourceSetStrategy::ApplyOnce {
-            return Ok(());
-        }
-        let found = api.get(self.name).await.doing(|| "cannot read it".to_owned())?;
-        let found =
-            serde_json::to_value(&found).map_err(|error| Error::transient("cannot compare it", error))?;
-        let Some(patch) = change(&found, self.object) else { return Ok(()) };
-        let patched = api.patch(self.name, &PatchParams::default(), &Patch::Merge(&patch)).await;
-        patched.map(|_| ()).doing(|| "cannot change it".to_owned())
+        // If another client was faster, the next attempt finds the object.
+        let created = api.create(&PostParams::default(), &object).await;
+        created.map(|_| ()).doing(|| "cannot create it".to_owned())
     }
 
     async fn api(&self, client: &Client, kinds: &mut Kinds) -> Result<Api<DynamicObject>> {
@@ -193,6 +214,27 @@ impl<'a> Manifest<'a> {
             (true, Some(namespace)) => Ok(Api::namespaced_with(client.clone(), namespace, resource)),
             (true, None) => Err(Error::user("metadata.namespace", "is missing; its kind has namespaces")),
             (false, _) => Ok(Api::all_with(client.clone(), resource)),
+        }
+    }
+}
+
+/// What is done with an object.
+#[derive(Clone, Debug, PartialEq)]
+enum Step {
+    Create,
+    Keep,
+    /// Send this merge patch.
+    Change(Value),
+}
+
+/// The step for an object that was found like this. An object that exists is not created: an API server may reject that for other
+/// reasons than the name, such as the node port of a Service, which is in use by the Service itself.
+fn step(strategy: ClusterResourceSetStrategy, found: Option<&Value>, manifest: &Value) -> Step {
+    match (found, strategy) {
+        (None, _) => Step::Create,
+        (Some(_), ClusterResourceSetStrategy::ApplyOnce) => Step::Keep,
+        (Some(found), ClusterResourceSetStrategy::Reconcile) => {
+            change(found, manifest).map_or(Step::Keep, Step::Change)
         }
     }
 }
@@ -247,6 +289,40 @@ mod tests {
         without["spec"] = json!({"x": 1});
         let patch = change(&found, &without).expect("a patch");
         assert_eq!(patch["spec"], json!({"defaulted": null}));
+    }
+
+    #[test]
+    fn an_object_that_exists_is_not_created() {
+        use ClusterResourceSetStrategy::{ApplyOnce, Reconcile};
+        let service = |port: i32| {
+            json!({
+                "apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"},
+                "spec": {"ports": [{"port": 80, "nodePort": port}]},
+            })
+        };
+        let changed = Step::Change(json!({"spec": {"ports": [{"port": 80, "nodePort": 30002}]}}));
+        for (strategy, found, expected) in [
+            (ApplyOnce, None, Step::Create),
+            (Reconcile, None, Step::Create),
+            (ApplyOnce, Some(service(30001)), Step::Keep),
+            (Reconcile, Some(service(30002)), Step::Keep),
+            (Reconcile, Some(service(30001)), changed),
+        ] {
+            assert_eq!(step(strategy, found.as_ref(), &service(30002)), expected, "{strategy:?} {found:?}");
+        }
+    }
+
+    #[test]
+    fn a_rejection_is_a_response() {
+        let failed = |error: kube::Error| Err::<(), _>(error).doing(String::new).expect_err("it failed");
+        assert!(has_no_response(&failed(kube::Error::Service("connection refused".into()))));
+        for (code, reason) in
+            [(403, "Forbidden"), (409, "Conflict"), (422, "Invalid"), (500, "InternalError")]
+        {
+            let status = kube::core::Status { code, reason: reason.to_owned(), ..Default::default() };
+            assert!(!has_no_response(&failed(kube::Error::Api(Box::new(status)))), "{code}");
+        }
+        assert!(!has_no_response(&Error::user("metadata.namespace", "is missing")));
     }
 
     #[test]

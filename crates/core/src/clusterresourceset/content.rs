@@ -54,7 +54,9 @@ fn documents(text: &str) -> Option<Vec<Value>> {
     if text.trim_start().starts_with('[') {
         return serde_json::from_str(text).ok();
     }
-    let documents: Vec<Value> = serde_saphyr::from_multiple(text).ok()?;
+    // Kubernetes reads YAML 1.1: a file mode such as 0400 is an octal number.
+    let options = serde_saphyr::options! { legacy_octal_numbers: true };
+    let documents: Vec<Value> = serde_saphyr::from_multiple_with_options(text, options).ok()?;
     Some(documents.into_iter().filter(|document| !document.is_null()).collect())
 }
 
@@ -110,6 +112,14 @@ mod tests {
         assert_eq!(names(&content), ["c", "s", "n", "d"]);
         let yaml = "# A comment.\napiVersion: v1\nkind: Secret\nmetadata:\n  name: x\n";
         assert_eq!(names(&Content::parse(&data(&[("a", yaml)])).expect("content")), ["x"]);
+    }
+
+    #[test]
+    fn file_modes_are_octal() {
+        let yaml =
+            "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: {modes: [0400, 0o600, 420, '0400', 0]}\n";
+        let content = Content::parse(&data(&[("a", yaml)])).expect("content");
+        assert_eq!(content.objects[0]["spec"]["modes"], json!([256, 384, 420, "0400", 0]));
     }
 
     #[test]

@@ -17,7 +17,7 @@ mod triggers;
 use capstan_api::addons::{CLUSTER_RESOURCE_SET_FINALIZER, ClusterResourceSet};
 use capstan_api::core::Cluster;
 use capstan_controller::patch::Patcher;
-use capstan_controller::{Next, Reconciler, Result, finalizers, pause};
+use capstan_controller::{Error, Next, Reconciler, Result, finalizers, pause};
 use kube::ResourceExt as _;
 use std::sync::Arc;
 use std::time::Duration;
@@ -105,25 +105,32 @@ impl ClusterResourceSetReconciler {
         let mut after = before.clone();
         decide::own(&mut after, set);
         let pending = decide::pending(&after, set, resources);
-        let mut next = Next::Changed;
+        let mut outcome = Ok(Next::Changed);
         if !pending.is_empty() {
             let (namespace, name) = (cluster.namespace().unwrap_or_default(), cluster.name_any());
             match core.remotes.client(&namespace, &name).await? {
                 Some(client) => {
                     for (resource, content) in pending {
-                        let problems = act::apply(&client, set, resource, content).await;
-                        decide::record(&mut after, set, resource, content, problems.is_empty(), core.now());
-                        progress.applied(&name, problems);
+                        let applied = act::apply(&client, set, resource, content).await;
+                        let is_complete = applied.problems.is_empty();
+                        decide::record(&mut after, set, resource, content, is_complete, core.now());
+                        progress.applied(&name, applied.problems);
+                        if !is_complete {
+                            outcome = Err(incomplete(set, &name));
+                        }
+                        if applied.is_interrupted {
+                            break;
+                        }
                     }
                 }
                 None => {
                     progress.unreachable(&name);
-                    next = Next::After(UNTIL_REACHABLE);
+                    outcome = Ok(Next::After(UNTIL_REACHABLE));
                 }
             }
         }
         act::write_binding(core, &before, &after).await?;
-        Ok(next)
+        outcome
     }
 
     /// Takes a ClusterResourceSet out of all records. A record without any is deleted.
@@ -135,4 +142,14 @@ impl ClusterResourceSetReconciler {
         }
         Ok(())
     }
+}
+
+/// Makes the reconcile fail, so that it is retried with backoff: no event says that the API server would accept an object now, such as
+/// one whose kind is served a moment after its CRD was created. The condition names the objects.
+fn incomplete(set: &ClusterResourceSet, cluster: &str) -> Error {
+    let (namespace, name) = (set.namespace().unwrap_or_default(), set.name_any());
+    Error::transient(
+        format!("cannot apply ClusterResourceSet {namespace}/{name} to Cluster {cluster}"),
+        "not all objects were accepted; the condition ResourcesApplied names them",
+    )
 }

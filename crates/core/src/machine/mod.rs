@@ -38,12 +38,15 @@ pub struct MachineReconciler {
     calls: act::Pauses,
     /// Drains, and looks at volumes.
     looks: act::Pauses,
+    /// Deletions of Nodes that fail.
+    failures: act::FirstFailures,
 }
 
 impl MachineReconciler {
     /// A reconciler with these clients.
     pub fn new(core: Core) -> Self {
-        Self { core, calls: act::Pauses::default(), looks: act::Pauses::default() }
+        let (calls, looks) = (act::Pauses::default(), act::Pauses::default());
+        Self { core, calls, looks, failures: act::FirstFailures::default() }
     }
 }
 
@@ -89,7 +92,8 @@ impl Reconciler for MachineReconciler {
 
         let mut deletion = None;
         if provision::deleting(&machine) {
-            let mut advanced = act::delete::advance(core, &self.looks, &mut machine, &observed).await;
+            let (looks, failures) = (&self.looks, &self.failures);
+            let mut advanced = act::delete::advance(core, looks, failures, &mut machine, &observed).await;
             steps.add(std::mem::replace(&mut advanced.result, Ok(Next::Changed)));
             if advanced.is_done {
                 finalizers::remove(&mut machine.metadata, FINALIZER);

@@ -7,7 +7,7 @@ use kube::api::{Api, DeleteParams, PostParams};
 use serde_json::{Value, json};
 
 use crate::common::provider::{self, object};
-use crate::common::{NAMESPACE, Stage, merge, until, until_gone};
+use crate::common::{NAMESPACE, Stage, condition_of, merge, until, until_gone};
 use crate::{CORE, at, cluster, provision, publish_kubeconfig, says};
 
 const ADDONS: &str = "addons.cluster.x-k8s.io/v1beta2";
@@ -129,5 +129,38 @@ async fn resources_are_applied_to_selected_clusters_and_recorded() -> Result<()>
     // The record ends with the cluster.
     clusters.delete("demo", &DeleteParams::default()).await?;
     until_gone(&bindings, "demo").await?;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_not_accepted_is_tried_again() -> Result<()> {
+    let stage = Stage::start(provider::install).await?;
+    let sets = stage.api(ADDONS, "ClusterResourceSet");
+    for kind in ["TestCluster", "TestControlPlane"] {
+        stage.create(object(kind, "demo")).await?;
+    }
+    let map = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: made, namespace: later}\ndata: {k: v}\n";
+    let early = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "early"},
+        "data": {"all.yaml": map}});
+    stage.create(early).await?;
+    stage.create(set("retried", "ApplyOnce", &json!([{"kind": "ConfigMap", "name": "early"}]))).await?;
+    let mut demo = cluster();
+    demo["metadata"]["labels"] = json!({"env": "test"});
+    stage.create(demo).await?;
+    provision(&stage).await?;
+    publish_kubeconfig(&stage).await?;
+    until(&sets, "retried", "the object to be rejected", |set| {
+        let said = condition_of(set, "ResourcesApplied");
+        let names = "* Cluster demo: ConfigMap early: ConfigMap later/made: ";
+        ensure!(said.starts_with("False/NotApplied: ") && said.contains(names), "{said}");
+        Ok(())
+    })
+    .await?;
+
+    // Nothing that the controller watches changes.
+    let namespace: Namespace = serde_json::from_value(json!({"metadata": {"name": "later"}}))?;
+    Api::<Namespace>::all(stage.client.clone()).create(&PostParams::default(), &namespace).await?;
+    until(&sets, "retried", "another try", |set| says(set, "ResourcesApplied", "True/Applied")).await?;
+    assert_eq!(made(&stage, "later").await?, "v");
     Ok(())
 }

@@ -18,12 +18,17 @@ use super::super::decide::delete::{
 };
 use super::super::decide::node;
 use super::super::observe::{self, Observed};
-use super::Pauses;
+use super::{FirstFailures, Pauses};
 use crate::Core;
 use crate::external;
 use crate::names::machine::reasons as machine_reasons;
 use crate::names::{CHECK_LOGS, events};
 
+/// Steps that are not repeated at every event.
+const DRAIN: &str = "drain";
+const VOLUMES: &str = "volumes";
+/// Step whose first failure is recorded.
+const NODE: &str = "node";
 /// Pause before the next look at volumes that are attached.
 const UNTIL_VOLUMES_ARE_DETACHED: Duration = Duration::from_secs(20);
 
@@ -31,6 +36,7 @@ const UNTIL_VOLUMES_ARE_DETACHED: Duration = Duration::from_secs(20);
 pub(in crate::machine) async fn advance(
     core: &Core,
     looks: &Pauses,
+    failures: &FirstFailures,
     machine: &mut Machine,
     observed: &Observed,
 ) -> Deletion {
@@ -42,8 +48,10 @@ pub(in crate::machine) async fn advance(
     loop {
         let now = core.now();
         let (bootstrap, infrastructure) = (&observed.bootstrap, &observed.infrastructure);
-        let stage = stage(&Situation { machine, bootstrap, infrastructure, node: fate, progress, now });
-        match stage {
+        let is_between_looks = looks.waits(&look_key(machine, VOLUMES), now).is_some();
+        let situation =
+            Situation { machine, bootstrap, infrastructure, node: fate, progress, is_between_looks, now };
+        match stage(&situation) {
             Stage::PreDrainHooks(hooks) => {
                 started(&mut times(machine).wait_for_pre_drain_hook_start_time, now);
                 let message = format!("Waiting for pre-drain hooks to succeed (hooks: {})", hooks.join(","));
@@ -112,7 +120,9 @@ pub(in crate::machine) async fn advance(
             Stage::Unreadable => return Deletion::waiting(reasons::INTERNAL_ERROR, CHECK_LOGS),
             Stage::Node => match delete_node(core, machine).await {
                 Ok(()) => progress.node_gone = true,
-                Err(problem) if is_node_given_up(machine, now) => {
+                Err(problem)
+                    if is_node_given_up(machine, failures.failed(&look_key(machine, NODE), now), now) =>
+                {
                     let (machine, error) = (machine.name_any(), chain(&problem));
                     tracing::warn!(
                         machine,
@@ -173,7 +183,7 @@ async fn drain_node(
     cluster: &Cluster,
 ) -> Result<drain::Outcome> {
     let Some(node) = node::name(machine) else { return Ok(drain::Outcome::Drained) };
-    let (now, key) = (core.now(), look_key(machine, "drain"));
+    let (now, key) = (core.now(), look_key(machine, DRAIN));
     if let Some((left, Some(message))) = looks.waits(&key, now) {
         return Ok(drain::Outcome::Waiting { message, next: Next::After(left.unsigned_abs()) });
     }
@@ -197,7 +207,7 @@ async fn attached_volumes(
     cluster: &Cluster,
 ) -> Result<Option<(String, Duration)>> {
     let Some(node) = node::name(machine) else { return Ok(None) };
-    let (now, key) = (core.now(), look_key(machine, "volumes"));
+    let (now, key) = (core.now(), look_key(machine, VOLUMES));
     if let Some((left, Some(message))) = looks.waits(&key, now) {
         return Ok(Some((message, left.unsigned_abs())));
     }

@@ -1,6 +1,7 @@
 //! Sets owners of the providers' objects, writes the Node, and carries out updates and deletions.
 
 pub(super) mod delete;
+mod first_failures;
 pub(super) mod node;
 mod pauses;
 mod update;
@@ -14,6 +15,7 @@ use super::decide::ownership;
 use super::observe::Observed;
 use crate::external::{self, Reading};
 
+pub(super) use first_failures::FirstFailures;
 pub(super) use pauses::Pauses;
 
 impl MachineReconciler {

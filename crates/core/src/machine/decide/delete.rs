@@ -13,6 +13,9 @@ use crate::external::{Reading, flag, is_deleting};
 
 /// The default of `spec.deletion.nodeDeletionTimeoutSeconds`, which upstream's webhook writes.
 const NODE_DELETION_SECONDS: i32 = 10;
+/// The deletion of a Node is tried for this time at least, also if its timeout is over when it begins: that of the infrastructure
+/// comes first, and may take long.
+const NODE_DELETION_TRIES: SignedDuration = SignedDuration::from_secs(10);
 
 /// How far a deletion is, and the message about it.
 #[derive(Debug)]
@@ -76,6 +79,8 @@ pub(in crate::machine) struct Situation<'a> {
     /// Whether the Node may be drained and deleted at all.
     pub(in crate::machine) node: NodeFate,
     pub(in crate::machine) progress: Progress,
+    /// The Node was drained, and its volumes are looked at again later.
+    pub(in crate::machine) is_between_looks: bool,
     pub(in crate::machine) now: Timestamp,
 }
 
@@ -95,10 +100,17 @@ pub(in crate::machine) fn stage(situation: &Situation<'_>) -> Stage {
         if !hooks.is_empty() {
             return Stage::PreDrainHooks(hooks);
         }
-        if !progress.drained && is_drained_first(situation) {
+        // Without a drain the hooks below would begin, and after that the Node is never drained.
+        if matches!(situation.infrastructure, Reading::Unreadable) && !is_terminating(machine) {
+            return Stage::Unreadable;
+        }
+        let is_detach_left = !progress.detached && is_detach_waited_for(situation);
+        // Events in between do not drain the Node once more.
+        let is_drained = progress.drained || (situation.is_between_looks && is_detach_left);
+        if !is_drained && is_drained_first(situation) {
             return Stage::Drain;
         }
-        if !progress.detached && is_detach_waited_for(situation) {
+        if is_detach_left {
             return Stage::VolumeDetach;
         }
     }
@@ -151,10 +163,13 @@ fn is_detach_waited_for(situation: &Situation<'_>) -> bool {
 /// Whether the Node is still prepared for the deletion of its machine: that has not begun, and neither has the wait for hooks that
 /// come after.
 fn is_node_prepared(situation: &Situation<'_>) -> bool {
-    let is_terminating = deletion(situation.machine)
-        .is_some_and(|deletion| deletion.wait_for_pre_terminate_hook_start_time.is_some());
     let has_machine = situation.infrastructure.found().is_some_and(|object| !is_deleting(object));
-    !is_terminating && has_machine
+    !is_terminating(situation.machine) && has_machine
+}
+
+/// Whether the wait for the hooks before the deletion of the infrastructure has begun.
+fn is_terminating(machine: &Machine) -> bool {
+    deletion(machine).is_some_and(|deletion| deletion.wait_for_pre_terminate_hook_start_time.is_some())
 }
 
 fn deletion(machine: &Machine) -> Option<&MachineDeletionStatus> {
@@ -171,12 +186,13 @@ fn is_over(since: Option<&Time>, timeout: Option<i32>, now: Timestamp) -> bool {
     }
 }
 
-/// Whether the timeout for the deletion of the Node is over.
-pub(in crate::machine) fn is_node_given_up(machine: &Machine, now: Timestamp) -> bool {
+/// Whether the timeout for the deletion of the Node is over, which has been failing since `failing`.
+pub(in crate::machine) fn is_node_given_up(machine: &Machine, failing: Timestamp, now: Timestamp) -> bool {
     let spec = machine.spec.deletion.as_ref();
     let timeout = spec.and_then(|deletion| deletion.node_deletion_timeout_seconds);
     let since = machine.metadata.deletion_timestamp.as_ref();
-    is_over(since, timeout.or(Some(NODE_DELETION_SECONDS)), now)
+    now.duration_since(failing) >= NODE_DELETION_TRIES
+        && is_over(since, timeout.or(Some(NODE_DELETION_SECONDS)), now)
 }
 
 /// The Node is left if the whole cluster or the control plane is deleted, and if there is no control plane that could

@@ -45,6 +45,7 @@ struct Case {
     bootstrap: Reading,
     node: NodeFate,
     progress: Progress,
+    is_between_looks: bool,
 }
 
 impl Case {
@@ -55,12 +56,14 @@ impl Case {
             bootstrap: alive(),
             node: NodeFate::Goes,
             progress: Progress::default(),
+            is_between_looks: false,
         }
     }
 
     fn stage(&self) -> Stage {
-        let Self { machine, infrastructure, bootstrap, node, progress } = self;
-        stage(&Situation { machine, infrastructure, bootstrap, node: *node, progress: *progress, now: NOW })
+        let Self { machine, infrastructure, bootstrap, .. } = self;
+        let Self { node, progress, is_between_looks, .. } = *self;
+        stage(&Situation { machine, infrastructure, bootstrap, node, progress, is_between_looks, now: NOW })
     }
 }
 
@@ -112,6 +115,20 @@ fn nothing_is_deleted_on_a_guess() {
     case.infrastructure = Reading::Missing;
     case.bootstrap = Reading::Unreadable;
     assert_eq!(case.stage(), Stage::Unreadable);
+}
+
+#[test]
+fn hooks_do_not_begin_before_the_drain_while_it_is_unknown_whether_there_is_a_machine() {
+    let hook = "pre-terminate.delete.hook.machine.cluster.x-k8s.io";
+    let mut case = Case { infrastructure: Reading::Unreadable, ..Case::new() };
+    case.machine = machine(&json!({hook: ""}), &Value::Null, &json!({}));
+    assert_eq!(case.stage(), Stage::Unreadable);
+    let begun = json!({"deletion": {"waitForPreTerminateHookStartTime": "2025-01-01T00:00:00Z"}});
+    case.machine = machine(&json!({hook: ""}), &Value::Null, &begun);
+    assert_eq!(case.stage(), Stage::PreTerminateHooks(vec![hook.to_owned()]));
+    case.machine = machine(&json!({hook: ""}), &Value::Null, &json!({}));
+    case.node = NodeFate::Left;
+    assert_eq!(case.stage(), Stage::PreTerminateHooks(vec![hook.to_owned()]), "nothing is drained");
 }
 
 #[test]
@@ -170,17 +187,33 @@ fn volumes_are_waited_for_unless_that_is_left_out_or_over() {
 }
 
 #[test]
+fn a_node_is_not_drained_between_two_looks_at_its_volumes() {
+    let mut case = Case { is_between_looks: true, ..Case::new() };
+    assert_eq!(case.stage(), Stage::VolumeDetach);
+    case.progress.detached = true;
+    assert_eq!(case.stage(), Stage::Drain, "a deletion goes on after a drain, and nothing else");
+    case.progress = Progress::default();
+    let excluded = json!({"machine.cluster.x-k8s.io/exclude-wait-for-node-volume-detach": ""});
+    case.machine = machine(&excluded, &Value::Null, &json!({}));
+    assert_eq!(case.stage(), Stage::Drain);
+}
+
+#[test]
 fn a_node_is_given_up_after_its_time() {
     let mut waiting = machine(&json!({}), &json!({"nodeDeletionTimeoutSeconds": 10}), &json!({}));
     let since = waiting.metadata.deletion_timestamp.clone().expect("deleting").0;
-    assert!(!is_node_given_up(&waiting, since + SignedDuration::from_secs(9)));
-    assert!(is_node_given_up(&waiting, since + SignedDuration::from_secs(10)));
+    let after = |seconds| since + SignedDuration::from_secs(seconds);
+    assert!(!is_node_given_up(&waiting, since, after(9)));
+    assert!(is_node_given_up(&waiting, since, after(10)));
+    assert!(!is_node_given_up(&waiting, after(600), after(600)), "one failure is not enough");
+    assert!(!is_node_given_up(&waiting, after(600), after(609)));
+    assert!(is_node_given_up(&waiting, after(600), after(610)));
     waiting.spec.deletion = None;
-    assert!(!is_node_given_up(&waiting, since + SignedDuration::from_secs(9)));
-    assert!(is_node_given_up(&waiting, since + SignedDuration::from_secs(10)), "as by default");
+    assert!(!is_node_given_up(&waiting, since, after(9)));
+    assert!(is_node_given_up(&waiting, since, after(10)), "as by default");
     waiting.spec.deletion =
         serde_json::from_value(json!({"nodeDeletionTimeoutSeconds": 0})).expect("a deletion");
-    assert!(!is_node_given_up(&waiting, NOW), "zero is for ever");
+    assert!(!is_node_given_up(&waiting, since, NOW), "zero is for ever");
 }
 
 #[test]
