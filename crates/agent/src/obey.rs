@@ -127,6 +127,7 @@ pub async fn obey<M: Machine, S: Store, C: Clock>(
 ) -> Result<LoopEnd, EngineError> {
     engine.follow(identity.epoch).await?;
     engine.look_at_program().await;
+    engine.dismiss_periodic().await;
     let mut routine = Routine::default();
     // The plan where the machine stands; also while the management plane is away, or has another one that is refused.
     let mut accepted = recall(engine, identity).await?;
