@@ -431,6 +431,9 @@ async fn hear_cancel(
 ) -> Infallible {
     while plans.changed().await.is_ok() {
         let data = plans.borrow().clone().unwrap_or_default();
+        // The key may have been replaced while the command runs.
+        let links = Successions::from_secret_data(&data).unwrap_or_default();
+        let key = links.heir(identity.successions.heir(key));
         // A plan that would be refused cancels nothing either.
         if let Ok(orders) = Orders::read(&data, &identity.machine, key)
             && orders.plan.plan().epoch >= epoch
