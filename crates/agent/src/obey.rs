@@ -199,7 +199,10 @@ pub async fn obey<M: Machine, S: Store, C: Clock>(
                     if is_news {
                         reports.publish(engine, &routine, standing.clone()).await;
                     }
-                    if routine.run_due(engine, &reports, &standing).await {
+                    // A plan that has arrived waits for the run that was going on, and for no other.
+                    if !plans.has_changed().unwrap_or_default()
+                        && routine.run_due(engine, &reports, &standing).await
+                    {
                         reports.publish(engine, &routine, standing.clone()).await;
                     }
                     let turn = replace_program(engine, &reports, &routine, names_program.as_ref(), &standing);

@@ -221,6 +221,28 @@ async fn probes_go_on_beside_a_command_and_an_interrupted_one_is_told() {
     assert_eq!((long.failures, world.started("hang")), (1, 1));
 }
 
+#[tokio::test]
+async fn a_plan_that_arrives_waits_for_no_further_command() {
+    let mut agent = Agent::start().await;
+    let many = (0..30).map(|number| hourly(&format!("c{number}"), &format!("tidy {number}"))).collect();
+    agent.plans.send_replace(Some(secret(&with(plan(1, vec![run("a", "a")]), many))));
+    let runs = |world: &World| {
+        let state = world.state();
+        state.started.iter().filter(|(command, _)| command.starts_with("tidy")).count()
+    };
+    let deadline = std::time::Instant::now() + Duration::from_secs(30);
+    while runs(&agent.world) == 0 {
+        assert!(std::time::Instant::now() < deadline, "no command has run");
+        tokio::task::yield_now().await;
+    }
+    let before = runs(&agent.world);
+    agent.plans.send_replace(Some(secret(&plan(2, vec![run("b", "b")]))));
+    agent
+        .until("the next plan", |report| report.applied().is_some_and(|plan| plan.revision().get() == 2))
+        .await;
+    assert!(before < 30 && runs(&agent.world) == before, "{before}, {}", runs(&agent.world));
+}
+
 /// A machine whose agent was killed while its periodic command ran: no agent is there to end the command, so its supervisor has it.
 async fn orphaned() -> World {
     let world = World::default();
