@@ -127,6 +127,7 @@ pub async fn obey<M: Machine, S: Store, C: Clock>(
 ) -> Result<LoopEnd, EngineError> {
     engine.follow(identity.epoch).await?;
     engine.look_at_program().await;
+    engine.dismiss_periodic().await;
     let mut routine = Routine::default();
     // The plan where the machine stands; also while the management plane is away, or has another one that is refused.
     let mut accepted = recall(engine, identity).await?;
@@ -198,7 +199,10 @@ pub async fn obey<M: Machine, S: Store, C: Clock>(
                     if is_news {
                         reports.publish(engine, &routine, standing.clone()).await;
                     }
-                    if routine.run_due(engine, &reports, &standing).await {
+                    // A plan that has arrived waits for the run that was going on, and for no other.
+                    if !plans.has_changed().unwrap_or_default()
+                        && routine.run_due(engine, &reports, &standing).await
+                    {
                         reports.publish(engine, &routine, standing.clone()).await;
                     }
                     let turn = replace_program(engine, &reports, &routine, names_program.as_ref(), &standing);
@@ -430,6 +434,9 @@ async fn hear_cancel(
 ) -> Infallible {
     while plans.changed().await.is_ok() {
         let data = plans.borrow().clone().unwrap_or_default();
+        // The key may have been replaced while the command runs.
+        let links = Successions::from_secret_data(&data).unwrap_or_default();
+        let key = links.heir(identity.successions.heir(key));
         // A plan that would be refused cancels nothing either.
         if let Ok(orders) = Orders::read(&data, &identity.machine, key)
             && orders.plan.plan().epoch >= epoch

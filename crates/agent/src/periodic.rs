@@ -3,6 +3,9 @@
 //! A run is recorded before it begins, so that an agent that ends while the command runs does not run it again before its interval
 //! has passed. Within one process the monotonic clock measures the interval; the wall clock only says how much of it passed while
 //! the agent was away.
+//!
+//! A command runs under a supervisor, which enforces its timeout also when the agent is killed. The next process of the agent ends
+//! it before anything else, so no command runs beside another one, or beside a plan.
 
 use capstan_plan::{Digest, Periodic, PeriodicResult, StepName, VerifiedPlan};
 use jiff::Timestamp;
@@ -12,7 +15,7 @@ use std::time::Duration;
 
 use crate::clock::Clock;
 use crate::journal::{Class, Outcome};
-use crate::machine::{Invocation, Machine};
+use crate::machine::{CommandKey, Invocation, Machine, MachineError, Ran};
 use crate::outputs;
 use crate::redact::Redactor;
 use crate::report;
@@ -51,6 +54,7 @@ pub struct Timetable {
 pub struct Begun {
     at: usize,
     periodic: Periodic,
+    key: CommandKey,
 }
 
 impl Timetable {
@@ -99,12 +103,13 @@ impl Timetable {
         let (at, _) = due.min_by_key(|(_, entry)| entry.next)?;
         let entry = &mut self.entries[at];
         let failures = entry.run.as_ref().map_or(0, |run| run.result.failures);
+        let (command, started) = (command(&entry.periodic), clock.now());
         entry.next = clock.elapsed() + interval(&entry.periodic);
         entry.run = Some(Run {
-            command: command(&entry.periodic),
+            command,
             result: PeriodicResult {
                 name: entry.periodic.name.clone(),
-                started: clock.now(),
+                started,
                 finished: None,
                 exit_code: None,
                 failures,
@@ -113,7 +118,8 @@ impl Timetable {
                 stderr: None,
             },
         });
-        Some(Begun { at, periodic: entry.periodic.clone() })
+        let key = CommandKey::Periodic { name: entry.periodic.name.clone(), command, begun: started };
+        Some(Begun { at, periodic: entry.periodic.clone(), key })
     }
 
     /// Records how it ended.
@@ -154,14 +160,25 @@ impl Timetable {
 }
 
 impl Begun {
-    /// Runs the command to its end. It is ended if the future is dropped.
+    /// Runs the command to its end. If the future is dropped, it goes on until its timeout, or until the next process of the
+    /// agent ends it.
     pub async fn run(&self, machine: &impl Machine, redactor: &Redactor) -> Outcome {
-        let timeout = Duration::from_secs(self.periodic.timeout_seconds.into());
-        let invocation = Invocation { argv: &self.periodic.argv, env: &[], timeout, key: None };
-        match machine.run(invocation).await {
+        let ran = match self.run_with(machine, Some(&self.key)).await {
+            // There is no room for the record of a command. This one may be what makes room.
+            Err(error) if error.is_full() => self.run_with(machine, None).await,
+            ran => ran,
+        };
+        // What stays by mistake is removed before the next command is started.
+        let _ = machine.dismiss(&self.key).await;
+        match ran {
             Ok(ran) => report::outcome(&ran, redactor),
             Err(error) => Outcome::failure(Class::Transient, redactor.text(&error.to_string())),
         }
+    }
+
+    async fn run_with(&self, machine: &impl Machine, key: Option<&CommandKey>) -> Result<Ran, MachineError> {
+        let timeout = Duration::from_secs(self.periodic.timeout_seconds.into());
+        machine.run(Invocation { argv: &self.periodic.argv, env: &[], timeout, key }).await
     }
 }
 

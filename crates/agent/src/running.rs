@@ -52,7 +52,10 @@ pub fn fate(key: &CommandKey, plan: &VerifiedPlan, gates: &OpenGates, history: &
                 .any(|holding| matches!(&holding.after, After::Unit { name, .. } if name == unit));
             if is_current && is_held { CommandFate::Leave } else { CommandFate::Dismiss }
         }
-        // Only a reset undoes, and it does not come here. An enrolled agent has no instructions.
-        CommandKey::Undo { .. } | CommandKey::Instruction { .. } => CommandFate::Dismiss,
+        // Only a reset undoes, and it does not come here. Periodic commands run while no plan is carried out. An enrolled agent
+        // has no instructions.
+        CommandKey::Undo { .. } | CommandKey::Periodic { .. } | CommandKey::Instruction { .. } => {
+            CommandFate::Dismiss
+        }
     }
 }

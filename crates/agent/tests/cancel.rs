@@ -29,11 +29,15 @@ fn key() -> SigningKey {
 
 /// The Secret of a plan, with plans up to this revision cancelled.
 fn secret(plan: &MachinePlan, cancel: Option<u64>) -> SecretData {
+    signed(plan, cancel, &key())
+}
+
+fn signed(plan: &MachinePlan, cancel: Option<u64>, by: &SigningKey) -> SecretData {
     let sealed = plan.clone().seal().unwrap();
-    let mut data = sealed.sign(&key()).to_secret_data();
+    let mut data = sealed.sign(by).to_secret_data();
     if let Some(cancel) = cancel {
         let gates = OpenGates::none(sealed.id()).cancelling(Revision::new(cancel).unwrap());
-        data.extend(gates.seal(&key()).to_secret_data());
+        data.extend(gates.seal(by).to_secret_data());
     }
     data
 }
@@ -125,6 +129,22 @@ async fn a_running_command_is_ended_and_the_plan_fails_as_cancelled() {
     agent.plans.send_replace(Some(secret(&next, None)));
     agent.until("applied", |progress| progress.phase == Phase::Applied).await;
     assert_eq!(world.started("after"), 1);
+}
+
+/// A command that hangs does not keep the machine from the order of the next key.
+#[tokio::test]
+async fn a_key_that_follows_while_a_command_runs_cancels_its_plan() {
+    let world = world();
+    let mut agent = Agent::on(&world).await;
+    agent.plans.send_replace(Some(secret(&hanging(), None)));
+    running(&world, "hang").await;
+    let next = SigningKey::from_seed(&[2; 32]);
+    let mut data = signed(&hanging(), Some(1), &next);
+    data.extend(Successions::default().followed_by(&key(), next.public()).to_secret_data());
+    agent.plans.send_replace(Some(data));
+    let failed = agent.until("failed", |progress| progress.phase == Phase::Failed).await;
+    assert_eq!(failed.message.as_deref(), Some("step wait: the plan was cancelled"));
+    assert_eq!(ended(&world), ["hang"]);
 }
 
 /// The usual case: the user has corrected the command already, and the machine still runs the old one.

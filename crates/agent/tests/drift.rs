@@ -405,6 +405,38 @@ async fn in_windows_drift_is_repaired_and_otherwise_only_reported() {
     );
 }
 
+/// The file is repaired at once, and what reads it is restarted in the window only.
+#[tokio::test]
+async fn a_unit_whose_file_was_repaired_before_the_window_is_restarted_in_it() {
+    let world = World::default();
+    let mut engine = engine(&world).await;
+    let all = app(1).into_iter().map(|step| {
+        let is_unit = step.name == name("app");
+        step.edit(|step| {
+            if is_unit {
+                step.on_drift = OnDrift::RepairInWindow;
+            }
+        })
+    });
+    let repair_windows = vec!["daily 14:00-15:00 UTC".to_owned()];
+    let plan = verified(MachinePlan { repair_windows, ..unsigned(1, all.collect()) });
+    apply(&mut engine, &plan).await;
+    patrol_for(&mut engine, &plan, 20).await;
+    {
+        let mut state = world.state();
+        put(&mut state, "/etc/app", "wrong");
+        app_of(&mut state).runs += 1;
+    }
+    patrol_for(&mut engine, &plan, 60).await;
+    assert_eq!((world.content("/etc/app").as_deref(), runs(&world)), (Some("right"), 2));
+    let drift = engine.drift();
+    let found = reported(&drift, "app");
+    assert!(found.repaired.is_none() && found.message.as_ref().is_some_and(|why| why.contains("window")));
+    patrol_for(&mut engine, &plan, 60).await;
+    assert_eq!(runs(&world), 3, "the window is open");
+    assert!(engine.drift().iter().all(|drift| drift.repaired.is_some()), "{:?}", engine.drift());
+}
+
 #[tokio::test]
 async fn a_clock_that_was_set_opens_no_window() {
     let world = World::default();

@@ -221,6 +221,73 @@ async fn probes_go_on_beside_a_command_and_an_interrupted_one_is_told() {
     assert_eq!((long.failures, world.started("hang")), (1, 1));
 }
 
+#[tokio::test]
+async fn a_plan_that_arrives_waits_for_no_further_command() {
+    let mut agent = Agent::start().await;
+    let many = (0..30).map(|number| hourly(&format!("c{number}"), &format!("tidy {number}"))).collect();
+    agent.plans.send_replace(Some(secret(&with(plan(1, vec![run("a", "a")]), many))));
+    let runs = |world: &World| {
+        let state = world.state();
+        state.started.iter().filter(|(command, _)| command.starts_with("tidy")).count()
+    };
+    let deadline = std::time::Instant::now() + Duration::from_secs(30);
+    while runs(&agent.world) == 0 {
+        assert!(std::time::Instant::now() < deadline, "no command has run");
+        tokio::task::yield_now().await;
+    }
+    let before = runs(&agent.world);
+    agent.plans.send_replace(Some(secret(&plan(2, vec![run("b", "b")]))));
+    agent
+        .until("the next plan", |report| report.applied().is_some_and(|plan| plan.revision().get() == 2))
+        .await;
+    assert!(before < 30 && runs(&agent.world) == before, "{before}, {}", runs(&agent.world));
+}
+
+/// A machine whose agent was killed while its periodic command ran: no agent is there to end the command, so its supervisor has it.
+async fn orphaned() -> World {
+    let world = World::default();
+    world.state().supervises = true;
+    let mut agent = Agent::on(world.clone()).await;
+    let wanted = with(plan(1, vec![run("a", "a")]), vec![hourly("long", "hang")]);
+    agent.plans.send_replace(Some(secret(&wanted)));
+    agent.until("a run", |report| result(report, "long").is_some()).await;
+    drop(agent);
+    let runs = |world: &World| world.state().commands.iter().filter(|(.., ran)| ran.is_none()).count();
+    let deadline = std::time::Instant::now() + Duration::from_secs(30);
+    while runs(&world) != 1 {
+        assert!(std::time::Instant::now() < deadline, "the command was not started with a key");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    world
+}
+
+#[tokio::test]
+async fn a_command_that_outlives_its_agent_is_ended_by_the_next_one() {
+    let world = orphaned().await;
+    let mut agent = Agent::on(world.clone()).await;
+    let told = |report: &Report| result(report, "long").is_some_and(|long| long.message.is_some());
+    agent.until("what happened", told).await;
+    assert_eq!(world.state().ended, ["hang"]);
+    assert!(world.state().commands.is_empty());
+    drop(agent);
+
+    // When the interval has passed, it is not started beside an earlier run: the machine of this suite would panic.
+    let mut agent = Agent::after(world.clone(), 2).await;
+    let again = |report: &Report| result(report, "long").is_some_and(|long| long.message.is_none());
+    agent.until("another run", again).await;
+    assert_eq!(world.started("hang"), 2);
+}
+
+#[tokio::test]
+async fn a_reset_ends_a_command_that_outlives_its_agent() {
+    let world = orphaned().await;
+    let journal = Journal::open(world.clone()).await.unwrap();
+    let mut engine = Engine::new(world.clone(), journal, TestClock::new());
+    engine.reset(None).await.unwrap();
+    assert_eq!(world.state().ended, ["hang"]);
+    assert!(world.state().commands.is_empty());
+}
+
 /// The power fails at each operation of a plan with a periodic command: it never runs twice in its interval, and it runs in the end.
 #[tokio::test]
 async fn after_a_crash_a_command_does_not_run_twice() {
@@ -298,6 +365,8 @@ async fn a_reset_removes_the_record_and_a_full_disk_stops_nothing() {
     let mut engine = Engine::new(world.clone(), Journal::open(world.clone()).await.unwrap(), clock.clone());
     engine.apply(&verified, &OpenGates::none(verified.id()), |_| ()).await.unwrap();
     world.state().full = true;
+    // Nor does it when there is no room for the record of the command.
+    world.state().supervises = true;
     let begun = timetable.begin(&clock).unwrap();
     let outcome = begun.run(&world, timetable.redactor()).await;
     timetable.end(&begun, &outcome, &clock);

@@ -107,6 +107,9 @@ fn a_stop_command_is_left_to_the_plan_that_gives_the_unit_back() {
     assert_eq!(fate(&stop, &second, &history(given)), CommandFate::Dismiss);
     let undo = CommandKey::Undo { step: name("a"), undo: Digest::of(b"") };
     assert_eq!(fate(&undo, &second, &giving), CommandFate::Dismiss);
+    let begun = jiff::Timestamp::UNIX_EPOCH;
+    let periodic = CommandKey::Periodic { name: name("a"), command: Digest::of(b""), begun };
+    assert_eq!(fate(&periodic, &second, &giving), CommandFate::Dismiss);
 }
 
 /// An agent was killed while the command of this plan's only step ran.

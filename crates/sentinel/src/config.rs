@@ -15,6 +15,29 @@ pub(crate) fn wrong<T>(text: impl Into<String>) -> Result<T, ConfigError> {
     Err(ConfigError(text.into()))
 }
 
+/// Folders of the machine. A folder that contains one of them is not one for execution folders, which are removed.
+const OF_MACHINE: [&str; 19] = [
+    "/bin",
+    "/boot",
+    "/dev",
+    "/etc/systemd",
+    "/home",
+    "/lib",
+    "/opt",
+    "/proc",
+    "/root",
+    "/run/systemd",
+    "/sbin",
+    "/srv",
+    "/sys",
+    "/tmp",
+    "/usr/bin",
+    "/usr/lib",
+    "/var/lib/rancher",
+    "/var/lib/systemd",
+    "/var/log",
+];
+
 /// The configuration.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -102,7 +125,29 @@ impl Config {
                 return wrong(format!("{field} must be an absolute path, and not /"));
             }
         }
-        Ok(())
+        match self.in_work_directory() {
+            Some(what) => wrong(format!(
+                "workDirectory is removed before each plan, and {what} is in it; name a folder that contains nothing else"
+            )),
+            None => Ok(()),
+        }
+    }
+
+    /// What would be lost with the execution folders.
+    fn in_work_directory(&self) -> Option<String> {
+        let work = crate::work::path(&self.work_directory).filter(|_| !self.preserve_work_directory)?;
+        let is_in =
+            |path: &str| crate::work::path(path).is_some_and(|path| path == work || path.is_within(&work));
+        let configured = [
+            ("localPlanDirectory", &self.local_plan_directory),
+            ("appliedPlanDirectory", &self.applied_plan_directory),
+            ("connectionInfoFile", &self.connection_info_file),
+            ("interlockDirectory", &self.interlock_directory),
+            ("imagesDirectory", &self.images_directory),
+            ("agentRegistriesFile", &self.agent_registries_file),
+        ];
+        let configured = configured.into_iter().find(|(_, path)| is_in(path)).map(|(field, _)| field);
+        configured.or_else(|| OF_MACHINE.into_iter().find(|path| is_in(path))).map(str::to_owned)
     }
 }
 
@@ -337,6 +382,38 @@ contexts:
             assert!(info(text).expect_err(text).to_string().contains(field), "{text}");
         }
         assert_eq!(info(r#"{"kubeConfig":"k","namespace":"n","secretName":"s"}"#), Ok(()));
+    }
+
+    /// The folder is removed before each plan: a wrong one would be the end of the machine.
+    #[test]
+    fn a_work_directory_that_contains_something_else_is_refused() {
+        let check = |work: &str, more: &str| {
+            let text =
+                format!("localEnabled: true\nlocalPlanDirectory: /a/plans\nworkDirectory: {work}\n{more}");
+            parse::<Config>("c.yaml", text.as_bytes())
+                .expect("YAML")
+                .check()
+                .map_err(|error| error.to_string())
+        };
+        for (work, named) in [
+            ("/a", "localPlanDirectory"),
+            ("/a/plans", "localPlanDirectory"),
+            ("/a/b/..//plans/", "localPlanDirectory"),
+            ("/etc", "/etc/systemd"),
+            ("/usr", "/usr/bin"),
+            ("/var", "/var/lib/rancher"),
+            ("/var/lib", "/var/lib/rancher"),
+            ("/home", "/home"),
+        ] {
+            let error = check(work, "").expect_err(work);
+            assert!(error.contains("workDirectory") && error.contains(named), "{work}: {error}");
+        }
+        let error = check("/b", "appliedPlanDirectory: /b/applied").expect_err("a folder in it");
+        assert!(error.contains("appliedPlanDirectory"), "{error}");
+        for work in ["/b", "/a/work", "/a/plans2", "/var/lib/rancher/agent/work", "/opt/work", "/tmp/work"] {
+            assert_eq!(check(work, ""), Ok(()), "{work}");
+        }
+        assert_eq!(check("/a", "preserveWorkDirectory: true"), Ok(()), "nothing is removed");
     }
 
     #[test]

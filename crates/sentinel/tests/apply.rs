@@ -22,19 +22,24 @@ use tempfile::TempDir;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 
-/// A registry with an image `example/there:v1`, whose layers are in this folder.
+/// A registry with the images `example/there:v1` and `example/damaged:v1`, which lacks its last layer. Layers are in this folder.
 struct Shelf(PathBuf);
 
 impl Registry for Shelf {
     async fn pull(&self, image: &ImageReference) -> Result<Pulled, MachineError> {
-        if image.to_string() != "docker.io/example/there:v1" {
-            let reasons = "there is none".to_owned();
-            return Err(MachineError::NotFetched { reasons, transient: false, is_full: false });
-        }
+        let last = match image.to_string().as_str() {
+            "docker.io/example/there:v1" => None,
+            "docker.io/example/damaged:v1" => Some(Digest::of(b"missing")),
+            _ => {
+                let reasons = "there is none".to_owned();
+                return Err(MachineError::NotFetched { reasons, transient: false, is_full: false });
+            }
+        };
         let layer = layer("#!/bin/sh\necho from the image; pwd\n");
         fs::create_dir_all(&self.0).unwrap();
         fs::write(self.0.join(Digest::of(&layer).to_string()), &layer).unwrap();
-        Ok(Pulled { folder: "/var/pulled".parse().unwrap(), layers: vec![Digest::of(&layer)] })
+        let layers = std::iter::once(Digest::of(&layer)).chain(last).collect();
+        Ok(Pulled { folder: "/var/pulled".parse().unwrap(), layers })
     }
 
     async fn forget(&self) {
@@ -204,6 +209,17 @@ async fn a_plan_with_an_invalid_value_changes_nothing() {
         let message = yard.run(&json!({"instructions": [{"name": "i", "image": image}]})).await.message;
         assert_eq!(message, format!("instructions[0] (i): image: {expected}"));
     }
+}
+
+#[tokio::test]
+async fn what_was_unpacked_of_an_image_that_cannot_be_used_is_removed() {
+    let yard = Yard::new();
+    let plan = json!({"instructions": [{"name": "i", "image": "example/damaged:v1"}]});
+    let message = yard.run(&plan).await.message;
+    assert!(message.contains("is missing"), "{message}");
+    let runs = fs::read_dir(yard.at("/var/work")).unwrap().map(|run| run.unwrap().path());
+    let left = runs.flat_map(|run| fs::read_dir(run).unwrap()).map(|entry| entry.unwrap().path());
+    assert_eq!(left.collect::<Vec<_>>(), Vec::<PathBuf>::new());
 }
 
 #[tokio::test]

@@ -80,14 +80,24 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
         Ok(false)
     }
 
-    /// Ends the commands of steps before their effects are reverted.
+    /// Ends the commands of steps, and periodic ones, before the effects of the plan are reverted.
     pub(super) async fn dismiss_steps(&self) -> Result<(), MachineError> {
         for key in self.machine.commands().await? {
-            if matches!(key, CommandKey::Step { .. }) {
+            if matches!(key, CommandKey::Step { .. } | CommandKey::Periodic { .. }) {
                 self.machine.dismiss(&key).await?;
             }
         }
         Ok(())
+    }
+
+    /// Ends a periodic command that an earlier process of the agent has left running. One that cannot be ended now is ended
+    /// before the next command is started, and before the next plan is accepted.
+    pub(crate) async fn dismiss_periodic(&self) {
+        for key in self.machine.commands().await.unwrap_or_default() {
+            if matches!(key, CommandKey::Periodic { .. }) {
+                let _ = self.machine.dismiss(&key).await;
+            }
+        }
     }
 
     /// Removes the records of all commands after a reset.

@@ -378,8 +378,8 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
         }
     }
 
-    /// Records which units were started since a file that they read was changed: those must be restarted. Units that
-    /// were started before do not read it again.
+    /// Records which units were started since a file that they read was changed: those must be restarted, at once or in the next
+    /// maintenance window. Units that were started before do not read it again.
     async fn outdate(&mut self, plan: &VerifiedPlan, step: &Step) -> Result<(), EngineError> {
         for reader in Self::readers(plan, step) {
             let reader = &plan.plan().steps[reader];
@@ -391,7 +391,7 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
                 continue;
             };
             let Ok(state) = self.state(&unit.name).await else { continue };
-            if self.is_to_be_repaired(plan, reader).is_err()
+            if reader.on_drift == OnDrift::Report
                 || state.is_ended()
                 || state.invocation == *good
                 || state.invocation == start.instead_of

@@ -43,7 +43,7 @@ impl<M: Machine, S: Store, C: Clock> Engine<M, S, C> {
     /// because one may restore another. From the beginning of a reset until the machine is clean, no plan is accepted.
     /// After a crash it continues: a command that was undone is not undone again, because the programs it needs may be
     /// removed by then. An undo command that outlives the crash is waited for. It runs twice only if the machine cannot
-    /// supervise it or has lost its result. Commands of steps are ended first.
+    /// supervise it or has lost its result. Commands of steps and periodic commands are ended first.
     ///
     /// An undo command may keep user data on purpose: it prints a line `keeps PATH` for each such path. Parent folders
     /// that plans have created are kept, too, and the machine counts as clean.

@@ -37,6 +37,15 @@ pub enum CommandKey {
         /// The digest of the stop command.
         stop: Digest,
     },
+    /// A run of a periodic command.
+    Periodic {
+        /// The name of the command.
+        name: StepName,
+        /// The digest of its command line.
+        command: Digest,
+        /// When the run began.
+        begun: Timestamp,
+    },
     /// An instruction of a plan of rancher/system-agent.
     Instruction {
         /// The checksum of the plan.
@@ -77,6 +86,7 @@ impl fmt::Display for CommandKey {
             Self::Step { step, .. } => write!(f, "command of step {step}"),
             Self::Undo { step, .. } => write!(f, "undo command of step {step}"),
             Self::Stop { unit, .. } => write!(f, "stop command of unit {unit}"),
+            Self::Periodic { name, .. } => write!(f, "periodic command {name}"),
             Self::Instruction { number, periodic: false, .. } => write!(f, "command of instruction {number}"),
             Self::Instruction { number, periodic: true, .. } => {
                 write!(f, "command of periodic instruction {number}")

@@ -475,6 +475,10 @@ impl Machine for World {
             {
                 return Err(io::ErrorKind::NotFound.into());
             }
+            if invocation.key.is_some() && state.supervises {
+                // Its record.
+                state.has_room()?;
+            }
             start(state);
             let ran = state.execute(words);
             if let Some(key) = invocation.key.filter(|_| state.supervises) {

@@ -24,6 +24,7 @@ use serde::de::DeserializeOwned;
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::Mutex;
 
@@ -35,6 +36,9 @@ use registry::Registry;
 
 /// Folder for execution folders, if none is configured.
 const WORK: &str = "/var/lib/rancher/agent/work";
+
+/// Interval of looks whether the machine is enrolled, also in the middle of a plan.
+const LOOKING: Duration = Duration::from_secs(1);
 
 /// Folder with archives of images, if none is configured.
 const IMAGES: &str = "/var/lib/rancher/agent/images";
@@ -86,9 +90,19 @@ pub(crate) async fn run(paths: &Paths, file: &Path) -> Result<(), Failure> {
             false => std::future::pending().await,
         }
     };
+    let enrolled = async {
+        loop {
+            tokio::time::sleep(LOOKING).await;
+            if let Err(enrolled) = sentinel.check() {
+                return enrolled;
+            }
+        }
+    };
     tokio::select! {
         ended = remote => ended,
         ended = local => ended,
+        // No other instruction of the plan begins.
+        enrolled = enrolled => Err(enrolled),
         // Commands go on; the next process finds them.
         _ = term.recv() => Ok(()),
         _ = int.recv() => Ok(()),
@@ -254,6 +268,6 @@ fn connection(file: &Path) -> Result<Connection, Failure> {
 }
 
 /// The time until then.
-fn until(time: Timestamp) -> std::time::Duration {
-    std::time::Duration::try_from(time.duration_since(Timestamp::now())).unwrap_or_default()
+fn until(time: Timestamp) -> Duration {
+    Duration::try_from(time.duration_since(Timestamp::now())).unwrap_or_default()
 }

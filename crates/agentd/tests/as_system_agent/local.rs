@@ -155,6 +155,37 @@ async fn a_machine_that_is_enrolled_meanwhile_has_no_sentinel_any_more() {
     assert!(!status.success());
 }
 
+/// The command that runs goes on; what it has begun may need its end.
+#[tokio::test]
+async fn a_machine_that_is_enrolled_during_a_plan_runs_no_other_instruction() {
+    let folder = Folder::new();
+    let root = TempDir::new().unwrap();
+    let plans = root.path().join(folder.at("plans").strip_prefix("/").unwrap());
+    fs::create_dir_all(root.path().join("etc/capstan")).unwrap();
+    fs::create_dir_all(&plans).unwrap();
+    let at = |name: &str| folder.at(name).display().to_string();
+    let first = format!(
+        "touch {}; while [ ! -e {} ]; do sleep 0.02; done; touch {}",
+        at("begun"),
+        at("go"),
+        at("first")
+    );
+    let instructions = json!([sh("first", &first), sh("second", &format!("touch {}", at("second")))]);
+    write(&plans.join("a.plan"), &plan(&instructions));
+    let mut child = Command::new(PROGRAM)
+        .args(["--root", root.path().to_str().unwrap(), "sentinel"])
+        .env("CATTLE_AGENT_CONFIG", folder.at("config.yaml"))
+        .spawn()
+        .unwrap();
+    eventually("first instruction", async || folder.at("begun").exists().then_some(())).await;
+    fs::write(root.path().join("etc/capstan/agent.json"), "{}").unwrap();
+    let status = eventually("end", async || child.try_wait().unwrap()).await;
+    assert!(!status.success());
+    write(&folder.at("go"), "");
+    eventually("end of the command", async || folder.at("first").exists().then_some(())).await;
+    assert!(!folder.at("second").exists());
+}
+
 #[test]
 fn files_are_validated() {
     let folder = TempDir::new().unwrap();

@@ -194,8 +194,12 @@ impl<M: Machine, R: Registry> Applier<M, R> {
         }
         let prepared = self.prepare(common, place, surroundings)?;
         self.make_folders(&prepared.folder, 0o755).await.map_err(Failed::Machine)?;
-        if !common.image.is_empty() {
-            self.unpack_image(&common.image, &prepared.folder).await?;
+        if !common.image.is_empty()
+            && let Err(failed) = self.unpack_image(&common.image, &prepared.folder).await
+        {
+            // It may be what has filled the disk, which others need.
+            let _ = self.machine.remove_tree(&prepared.folder).await;
+            return Err(failed);
         }
         let Prepared { argv, environment, surroundings, .. } = &prepared;
         let invocation = Invocation { argv, env: environment, timeout: TIMEOUT, key: Some(&key) };

@@ -29,6 +29,7 @@ fn name(key: &CommandKey, now: Timestamp) -> String {
         CommandKey::Step { step, .. } => format!("capstan-step-{step}-{unique}.scope"),
         CommandKey::Undo { step, .. } => format!("capstan-undo-{step}-{unique}.scope"),
         CommandKey::Stop { unit, .. } => format!("capstan-stop-{unit}-{unique}.scope"),
+        CommandKey::Periodic { name, .. } => format!("capstan-periodic-{name}-{unique}.scope"),
         CommandKey::Instruction { number, .. } => format!("capstan-instruction-{number}-{unique}.scope"),
     }
 }
