@@ -21,7 +21,7 @@ mod status;
 mod tests;
 mod triggers;
 
-pub use decide::{APPROVAL_TIME, host};
+pub use decide::{APPROVAL_TIME, approves, host};
 
 use capstan_api::infrastructure::HostRegistration;
 use capstan_controller::{Next, Reconciler, Result, pause, run};
