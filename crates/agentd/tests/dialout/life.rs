@@ -38,6 +38,9 @@ async fn a_machine_is_registered_claimed_bootstrapped_and_reset_without_an_inbou
     })
     .await;
 
+    // Nothing else reaches the machine, so the registration stays as long as its Host, also if it is deleted.
+    yard.api::<HostRegistration>().delete(&name, &DeleteParams::default()).await.unwrap();
+
     // It is claimed and bootstrapped.
     yard.machine("m", DATA).await;
     yard.says::<HostMachine>("m", "BootstrapExecuted", "Bootstrapped").await;
