@@ -26,6 +26,8 @@ use crate::transport::{Output, Shell};
 const MANAGER: &str = "capstan-host";
 /// How often an instruction is written again because the machine has written its status meanwhile.
 const MOST_TRIES: usize = 5;
+/// How long an attempt to withdraw an instruction may take.
+const WITHDRAWING: Duration = Duration::from_secs(10);
 /// A machine that has not answered is not asked again for this time, unless it connects.
 const SILENCE: Duration = Duration::from_secs(300);
 
@@ -272,7 +274,7 @@ impl<'d> Mailbox<'d> {
             }
             false
         };
-        if timeout(self.settings.command, work).await != Ok(true) {
+        if timeout(WITHDRAWING, work).await != Ok(true) {
             tracing::debug!(registration = self.access.name, number, "the instruction was not withdrawn");
         }
     }
