@@ -42,7 +42,7 @@ pub(crate) enum HostVerb {
 
     /// Approve a machine that has registered: add it to the inventory
     ///
-    /// Exit code 4 means that it is approved already, or was refused.
+    /// Exit code 4 means that it is approved already or was refused, or that the host has another machine, which responds.
     Approve(ApproveArgs),
 
     /// Deny a machine that has registered

@@ -4,6 +4,7 @@ use anyhow::{Context, Result, bail};
 use capstan_api::conditions::get;
 use capstan_api::infrastructure::{APPROVED, Host, HostRegistration, approved_reasons};
 use capstan_api::wait::causes;
+use capstan_infrastructure::host::is_reachable;
 use capstan_infrastructure::host_token::{HostToken, secret_name};
 use capstan_infrastructure::hostregistration::{approves, host};
 use jiff::Timestamp;
@@ -171,12 +172,27 @@ fn host_name(registration: &HostRegistration) -> String {
     if is_label { label } else { registration.name_any() }
 }
 
+/// Why the Host keeps its machine: it is another one, and it responds. Without its registration it would stop dialing out, with all
+/// that runs on it.
+fn displaced(host: &Host, registration: &HostRegistration) -> Option<String> {
+    let is_other = host.spec.registration.as_ref()?.public_key != registration.spec.public_key;
+    (is_other && is_reachable(host)).then(|| {
+        format!(
+            "Host {} has another machine, which responds. If the machine of HostRegistration {} takes its place, run \
+             `capstan-agent unregister` on that one, and try again when the Host is Unreachable",
+            host.name_any(),
+            registration.name_any()
+        )
+    })
+}
+
 /// Gives an existing Host the machine: it has registered again, or was installed anew.
 async fn replace(place: &Place, name: &str, registration: &HostRegistration) -> Result<Host> {
     let host = read(place, name).await?;
     if host.spec.registration.is_none() {
         bail!("Host {name} does not dial out: it is reached in another way");
     }
+    refuse(displaced(&host, registration))?;
     let patch = json!({
         "metadata": {"resourceVersion": host.resource_version()},
         "spec": {"registration": {
@@ -280,6 +296,24 @@ mod tests {
                 let says = |text: String| expected.is_some_and(|word| text.contains(word));
                 assert!(found.is_none_or(says), "{case}");
             }
+        }
+    }
+
+    #[test]
+    fn a_machine_that_responds_is_not_displaced_by_another() {
+        let own = registration("a", &json!(null), Some("WaitingForApproval"));
+        let mut other = own.clone();
+        other.spec.public_key = "BBBB".to_owned();
+        for (case, registration, status, displaces) in [
+            ("another machine", &other, "True", true),
+            ("the machine was installed again", &other, "False", false),
+            ("it has registered again", &own, "True", false),
+        ] {
+            let mut host = host("rack-1", &own, None);
+            let condition = json!({"type": "Reachable", "status": status, "reason": "a", "message": "",
+                "lastTransitionTime": "1970-01-01T00:00:00Z"});
+            host.status = serde_json::from_value(json!({"conditions": [condition]})).unwrap();
+            assert_eq!(displaced(&host, registration).is_some(), displaces, "{case}");
         }
     }
 
