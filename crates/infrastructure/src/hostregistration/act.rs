@@ -55,6 +55,7 @@ pub(super) async fn take(
             }
             status::approve(&mut updated, infrastructure.now());
         }
+        RegistrationStep::Later => return Ok(()),
         RegistrationStep::Rest(wait) => status::wait(&mut updated, wait, infrastructure.now()),
     }
     pause::lifted(&mut updated, infrastructure.now());

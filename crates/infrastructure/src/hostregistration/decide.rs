@@ -9,6 +9,7 @@ use capstan_api::wait::{Wait, causes};
 use capstan_plan::host_join::{JoinRequest, is_registration_name};
 use jiff::{SignedDuration, Timestamp};
 use kube::ResourceExt as _;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,6 +21,9 @@ const REFUSED_FOR: SignedDuration = SignedDuration::from_hours(1);
 const MOST_REFUSED: usize = 100;
 /// A registration can be approved for this time after its token has expired: the machine can look for its credential until then.
 pub const APPROVAL_TIME: SignedDuration = SignedDuration::from_hours(24);
+/// A rule approves a registration after this time. Creation times have no fraction, so another one of the same second may come
+/// before it.
+const SETTLING: SignedDuration = SignedDuration::from_secs(2);
 /// Digits of the name of a registration in the name of its Host.
 const DIGITS: usize = 10;
 
@@ -62,6 +66,8 @@ pub(super) enum RegistrationStep {
     Create(Box<Host>),
     /// Only say what it waits for.
     Rest(Wait),
+    /// Nothing yet.
+    Later,
     /// Delete it, and why.
     Delete(&'static str),
 }
@@ -118,6 +124,10 @@ pub(super) fn decide(seen: &Observed<'_>, now: Timestamp) -> Decision {
     let former =
         seen.hosts.iter().filter(|host| has_key(host, registration)).map(|host| host.name_any()).min();
     if former.is_none() && token.approval.approves(registration.spec.facts.as_ref()) {
+        let settled = created(registration).checked_add(SETTLING).unwrap_or(Timestamp::MAX);
+        if now < settled {
+            return Decision { again: Some(until(settled, now)), ..Decision::of(RegistrationStep::Later) };
+        }
         let host = new_host(registration, token);
         return match seen.hosts.iter().any(|other| other.name_any() == host.name_any()) {
             true => Decision::waits(Wait::new(
@@ -175,11 +185,21 @@ fn accept<'a>(seen: &Observed<'a>) -> Result<&'a HostToken, Refusal> {
     if created > token.expires {
         return Err(Refusal::Expired { token: token.name.clone(), expires: token.expires, created });
     }
-    // The first ones count. What was deleted does not: a machine that was denied has used nothing.
+    // The first ones count, and those that have a Host: machines choose their names, so that one of the same second may come
+    // before one that was approved. What was deleted does not count: a machine that was denied has used nothing.
     let place = |registration: &HostRegistration| (self::created(registration), registration.name_any());
     let own = place(registration);
+    let approved: BTreeSet<&str> = seen
+        .hosts
+        .iter()
+        .filter_map(|host| host.spec.registration.as_ref().map(|access| access.name.as_str()))
+        .collect();
     let is_earlier = |other: &&Arc<HostRegistration>| {
-        other.spec.token == token.name && place(other) < own && is_proven(other, token)
+        let place = place(other);
+        other.spec.token == token.name
+            && place != own
+            && (place < own || approved.contains(place.1.as_str()))
+            && is_proven(other, token)
     };
     let uses = usize::try_from(token.uses).unwrap_or(usize::MAX);
     match seen.registrations.iter().filter(is_earlier).take(uses).count() < uses {

@@ -177,6 +177,23 @@ fn the_first_machines_use_the_token_and_forgeries_do_not() {
 }
 
 #[test]
+fn a_name_of_the_same_second_gives_no_further_use() {
+    let (always, first, second) = (token(1, "always"), registration(5, 10), registration(2, 10));
+    let both = [second.clone(), first.clone()];
+    // The name that comes first wins, once all registrations of the second are known.
+    for now in [10, 11] {
+        let decision = judge(std::slice::from_ref(&first), Some(&always), &[], now);
+        assert_eq!(decision.step, RegistrationStep::Later);
+        assert_eq!(decision.again.map(|wait| wait.as_secs()), u64::try_from(12 - now).ok());
+    }
+    assert!(matches!(judge(&both, Some(&always), &[], 12).step, RegistrationStep::Create(_)));
+    assert_eq!(wait(&judge(&[first.clone(), second], Some(&always), &[], 12)).0, "RegistrationRefused");
+    // Not if the other one was approved before.
+    let (reason, message) = wait(&judge(&both, Some(&always), &[host("a", &first)], 12));
+    assert!(reason == "RegistrationRefused" && message.contains("was for 1 machines"), "{message}");
+}
+
+#[test]
 fn a_host_approves_the_registration_and_the_key_that_it_names() {
     let one = registration(1, 10);
     let approved =
