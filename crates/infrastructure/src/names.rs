@@ -4,6 +4,12 @@
 /// Label of Hosts: the HostPool that created the Host.
 pub const POOL_LABEL: &str = "capstan.dev/host-pool";
 
+/// Names around a HostRegistration.
+pub mod hostregistration {
+    /// Keeps a HostRegistration while a Host approves it: nothing else reaches the machine.
+    pub const FINALIZER: &str = "hostregistration.infrastructure.cluster.x-k8s.io";
+}
+
 /// Names around a Host.
 pub mod host {
     /// Keeps a Host while a machine claims it.

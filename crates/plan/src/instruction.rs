@@ -3,7 +3,8 @@
 //! The manager writes one instruction at a time into the registration of the machine. The content is sealed to the machine, because
 //! it may contain bootstrap data, and the sealed bytes are signed with a key that the machine knows since it registered.
 //! Numbers increase, so an earlier instruction cannot be repeated. The machine writes the number into its journal before it
-//! executes the instruction, so that it executes each one at most once, also if it loses power.
+//! executes the instruction, so that it executes each one at most once, also if it loses power. It does not execute what the
+//! registration has an answer to either, so that a machine that was restored from a snapshot does not repeat a reset.
 
 use serde::{Deserialize, Serialize};
 
@@ -186,7 +187,11 @@ pub fn next_step(
             ),
         )
     } else if number > journal.begun {
-        return InstructionStep::Execute;
+        // Where the disk was restored from a copy, or lost the journal, the registration still has the last answer.
+        return match answered.is_some_and(|answered| answered.number >= number) {
+            true => InstructionStep::Rest,
+            false => InstructionStep::Execute,
+        };
     } else if number == journal.begun {
         journal.answer.clone().unwrap_or_else(|| InstructionAnswer::interrupted(number))
     } else {

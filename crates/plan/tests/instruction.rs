@@ -64,6 +64,20 @@ fn the_next_step_follows_from_journal_and_registration() {
             Some(InstructionAnswer::interrupted(4)),
             InstructionStep::Rest,
         ),
+        (
+            "the journal was lost after the answer",
+            signed(4),
+            journal(0, None),
+            Some(executed(4)),
+            InstructionStep::Rest,
+        ),
+        (
+            "the disk is that of a time before the answer",
+            signed(4),
+            journal(3, Some(executed(3))),
+            Some(executed(5)),
+            InstructionStep::Rest,
+        ),
     ] {
         assert_eq!(step(&instruction, &journal, answered.as_ref()), expected, "{case}");
     }

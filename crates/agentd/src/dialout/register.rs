@@ -29,7 +29,8 @@ pub(crate) async fn run(
     let places = Places(paths);
     let token = JoinToken::parse(&read_token(token_file)?).map_err(Failure::new)?;
     let key = HostKey::take(&places)?;
-    let mut registration = match Registration::read(&places)? {
+    let former = Registration::read(&places)?;
+    let mut registration = match former.clone() {
         Some(registered) if registered.credential.is_some() && !again => {
             return Err(Failure::new(format!(
                 "this machine is registered at {} as {} already; use --again to register it again",
@@ -37,8 +38,14 @@ pub(crate) async fn run(
             )));
         }
         // It was cut off, or the plane could not be reached.
-        Some(mut begun) if begun.is_of(&token) && begun.credential.is_none() && !again => {
+        Some(mut begun) if begun.is_of(&token, &key) && begun.credential.is_none() && !again => {
             begun.join_with(token);
+            if begun.is_created && is_gone(&begun).await? {
+                return Err(Failure::new(format!(
+                    "the registration {} was denied or deleted; use --again to register this machine again",
+                    begun.name
+                )));
+            }
             begun
         }
         _ => Registration::new(token, &key),
@@ -48,7 +55,16 @@ pub(crate) async fn run(
         unit::halt(&places).await?;
     }
     registration.write(&places)?;
-    create(&places, &key, &mut registration).await?;
+    if let Err(error) = create(&places, &key, &mut registration).await {
+        // The machine goes on with the registration that it has: nothing else may reach it.
+        if let Some(former) = former.filter(|former| former.credential.is_some()) {
+            former.write(&places)?;
+            if with_service && places.is_machine() {
+                unit::resume(&places).await?;
+            }
+        }
+        return Err(error);
+    }
     if with_service && places.is_machine() {
         unit::install(&places).await?;
     }
@@ -56,6 +72,13 @@ pub(crate) async fn run(
     print(&format!(
         "registered as {name}; unless a rule approves it, run: capstan host approve {name} -n {namespace}\n"
     ))
+}
+
+/// Whether the object, which was created, is no longer there. A plane that does not answer says neither.
+async fn is_gone(registration: &Registration) -> Result<bool, Failure> {
+    let path = format!("{}/{}", registration.collection(), registration.name);
+    let found = registration.api()?.get(&path).await;
+    Ok(found.is_err_and(|error| error.is_status(404)))
 }
 
 /// Creates the object, unless that was done. An object of the name is ours: nobody else can guess it.

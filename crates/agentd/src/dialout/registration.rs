@@ -122,14 +122,24 @@ impl Registration {
             .map_err(|error| Failure::new(format!("cannot write {}: {error}", path.display())))
     }
 
-    /// Whether it was made with this token, so that it goes on instead of another one.
-    pub(super) fn is_of(&self, token: &JoinToken) -> bool {
-        let Self { server, namespace, token: name, .. } = self;
-        (server, namespace, name) == (&token.server, &token.namespace, &token.name)
+    /// Whether it was made with this token, so that it goes on instead of another one. A token of the same name may be another
+    /// one, with another key: that of a plane that was made again, or one that was revoked and made again.
+    pub(super) fn is_of(&self, token: &JoinToken, key: &HostKey) -> bool {
+        let public_key = key.public();
+        let request = JoinRequest {
+            namespace: &self.namespace,
+            registration: &self.name,
+            public_key: &public_key,
+            nonce: &self.nonce,
+        };
+        (&self.server, &self.namespace, &self.token) == (&token.server, &token.namespace, &token.name)
+            && self.instruction_key == token.instruction_key
+            && request.is_proven(&token.key, &self.proof)
     }
 
-    /// Takes the bearer token of another request for the same token: it may live longer.
+    /// Takes the CA bundle and the bearer token of another copy of the same token: they may be valid for longer.
     pub(super) fn join_with(&mut self, token: JoinToken) {
+        self.ca = token.ca;
         self.joining = Some(token.bearer);
     }
 
@@ -188,5 +198,41 @@ impl Registration {
     /// Whom instructions are for.
     pub(super) fn host(&self, key: &HostKey) -> RegisteredHost {
         RegisteredHost { registration: self.name.clone(), public_key: key.public() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::paths::Paths;
+    use capstan_plan::SigningKey;
+    use capstan_plan::host_join::JoinKey;
+
+    fn token(key: u8, instruction_key: u8) -> JoinToken {
+        JoinToken {
+            server: "https://10.0.0.1:6443".to_owned(),
+            ca: "CA".to_owned(),
+            namespace: "default".to_owned(),
+            name: "edge".to_owned(),
+            key: JoinKey::new([key; 32]),
+            bearer: SecretText::new("bearer"),
+            instruction_key: SigningKey::from_seed(&[instruction_key; 32]).public(),
+        }
+    }
+
+    #[test]
+    fn a_registration_goes_on_with_its_own_token_only() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let paths = Paths::new(folder.path().to_owned());
+        let key = HostKey::take(&Places(&paths)).expect("a key");
+        let registration = Registration::new(token(1, 2), &key);
+        assert!(registration.is_of(&token(1, 2), &key));
+        for (case, other) in [
+            ("another token of the same name", token(3, 2)),
+            ("the key for instructions was replaced", token(1, 3)),
+            ("another plane", JoinToken { server: "https://10.0.0.2:6443".to_owned(), ..token(1, 2) }),
+        ] {
+            assert!(!registration.is_of(&other, &key), "{case}");
+        }
     }
 }

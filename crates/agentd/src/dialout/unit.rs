@@ -57,6 +57,14 @@ pub(super) async fn halt(places: &Places<'_>) -> Result<(), Failure> {
     }
 }
 
+/// Starts the service again after [`halt`], if there is one.
+pub(super) async fn resume(places: &Places<'_>) -> Result<(), Failure> {
+    match places.unit().exists() {
+        true => systemctl(&["start", NAME]).await,
+        false => Ok(()),
+    }
+}
+
 /// Stops the service and takes its unit away.
 pub(super) async fn uninstall(places: &Places<'_>) -> Result<(), Failure> {
     if !places.unit().exists() {

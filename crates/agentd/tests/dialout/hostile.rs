@@ -92,6 +92,19 @@ async fn a_join_token_registers_and_can_do_nothing_else() {
     assert_eq!(created.status, None);
     let bold = created.metadata.name.unwrap();
     yard.says::<HostRegistration>(&bold, "Approved", "WaitingForApproval").await;
+
+    // Nor does it keep the registration when that is denied, or keep another one from being refused.
+    yard.api::<HostRegistration>().delete(&bold, &Default::default()).await.unwrap();
+    yard.until("the denied registration to go", async || {
+        yard.api::<HostRegistration>().get_opt(&bold).await.is_ok_and(|found| found.is_none())
+    })
+    .await;
+    let paused = forged(&token, 4, &|object| {
+        object["metadata"]["annotations"] = json!({"cluster.x-k8s.io/paused": ""});
+        object["spec"]["proof"] = json!("0".repeat(64));
+    });
+    let paused = of_holder.create(&Default::default(), &paused).await.unwrap().metadata.name.unwrap();
+    yard.says::<HostRegistration>(&paused, "Approved", "RegistrationRefused").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -38,6 +38,9 @@ async fn a_machine_is_registered_claimed_bootstrapped_and_reset_without_an_inbou
     })
     .await;
 
+    // Nothing else reaches the machine, so the registration stays as long as its Host, also if it is deleted.
+    yard.api::<HostRegistration>().delete(&name, &DeleteParams::default()).await.unwrap();
+
     // It is claimed and bootstrapped.
     yard.machine("m", DATA).await;
     yard.says::<HostMachine>("m", "BootstrapExecuted", "Bootstrapped").await;
@@ -80,6 +83,16 @@ async fn a_rule_approves_a_machine_and_a_machine_that_registers_again_keeps_its_
     assert!(!refused.status.success());
     assert!(String::from_utf8_lossy(&refused.stderr).contains("--again"), "{refused:?}");
     agent.kill();
+
+    // A token that the plane does not accept costs the machine nothing.
+    let file = yard.at("/etc/capstan-host/registration.json");
+    let before = std::fs::read(&file).unwrap();
+    let mut useless = yard.token("useless", 1, "manual").await;
+    useless.bearer = capstan_plan::SecretText::new("nonsense");
+    let refused = yard.register(useless.encode().expose(), &["--again"]);
+    assert!(!refused.status.success(), "{refused:?}");
+    assert_eq!(std::fs::read(&file).unwrap(), before);
+
     let manual = yard.token("again", 1, "manual").await.encode();
     assert!(yard.register(manual.expose(), &["--again"]).status.success());
     let second = yard.registration();
@@ -110,5 +123,9 @@ async fn a_machine_that_is_denied_ends_and_does_not_come_back() {
     yard.until("the agent to end", async || agent.has_ended()).await;
     let mut again = yard.dial();
     yard.until("the agent to end again", async || again.has_ended()).await;
+    // Nor does the same line, unless it says so.
+    let refused = yard.register(token.expose(), &[]);
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert!(!refused.status.success() && said.contains("was denied") && said.contains("--again"), "{said}");
     assert!(yard.api::<HostRegistration>().get_opt(&name).await.unwrap().is_none());
 }

@@ -42,7 +42,7 @@ pub(crate) enum HostVerb {
 
     /// Approve a machine that has registered: add it to the inventory
     ///
-    /// Exit code 4 means that it is approved already, or was refused.
+    /// Exit code 4 means that it is approved already or was refused, or that the host has another machine, which responds.
     Approve(ApproveArgs),
 
     /// Deny a machine that has registered
@@ -224,7 +224,7 @@ pub(crate) struct TokenArgs {
     #[arg(long, value_name = "DIGEST", requires = "agent_url")]
     pub(crate) agent_sha256: Option<String>,
 
-    /// Revoke the token of this name instead; machines that have registered keep their registration
+    /// Revoke the token of this name instead; machines that were approved keep their registration
     #[arg(long, value_name = "NAME", conflicts_with = "name")]
     pub(crate) revoke: Option<String>,
 

@@ -4,8 +4,9 @@ use anyhow::{Context, Result, bail};
 use capstan_api::conditions::get;
 use capstan_api::infrastructure::{APPROVED, Host, HostRegistration, approved_reasons};
 use capstan_api::wait::causes;
+use capstan_infrastructure::host::is_reachable;
 use capstan_infrastructure::host_token::{HostToken, secret_name};
-use capstan_infrastructure::hostregistration::host;
+use capstan_infrastructure::hostregistration::{approves, host};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt as _;
@@ -83,6 +84,9 @@ pub(super) async fn approve(args: &ApproveArgs) -> Result<()> {
     let place = args.place.connect().await?;
     let registration = find(&place, &args.registration).await?;
     refuse(obstacle(&registration))?;
+    if args.host.is_none() {
+        refuse(former(&hosts(&place).await?, &registration))?;
+    }
     let approved = match &args.host {
         Some(name) => replace(&place, name, &registration).await?,
         None => create(&place, args, &registration).await?,
@@ -109,6 +113,23 @@ fn obstacle(registration: &HostRegistration) -> Option<String> {
     };
     let waits = condition.reason == causes::WAITING_FOR_APPROVAL.reason;
     (!waits).then(|| format!("HostRegistration {name} cannot be approved: {}", harmless(&condition.message)))
+}
+
+async fn hosts(place: &Place) -> Result<Vec<Host>> {
+    let listed = place.hosts().list(&ListParams::default()).await;
+    Ok(listed.with_context(|| format!("cannot list Hosts in {}", place.namespace))?.items)
+}
+
+/// Why the machine gets no other Host: it has one. With a second one, two clusters could claim it.
+fn former(hosts: &[Host], registration: &HostRegistration) -> Option<String> {
+    let has_key = |host: &&Host| {
+        let access = host.spec.registration.as_ref();
+        access.is_some_and(|access| access.public_key == registration.spec.public_key)
+    };
+    let (host, name) = (hosts.iter().find(has_key)?.name_any(), registration.name_any());
+    Some(format!(
+        "Host {host} has the machine of HostRegistration {name} already: give it this registration with `capstan host approve {name} --host {host}`"
+    ))
 }
 
 /// Makes a Host, with the labels of the join token.
@@ -151,12 +172,27 @@ fn host_name(registration: &HostRegistration) -> String {
     if is_label { label } else { registration.name_any() }
 }
 
+/// Why the Host keeps its machine: it is another one, and it responds. Without its registration it would stop dialing out, with all
+/// that runs on it.
+fn displaced(host: &Host, registration: &HostRegistration) -> Option<String> {
+    let is_other = host.spec.registration.as_ref()?.public_key != registration.spec.public_key;
+    (is_other && is_reachable(host)).then(|| {
+        format!(
+            "Host {} has another machine, which responds. If the machine of HostRegistration {} takes its place, run \
+             `capstan-agent unregister` on that one, and try again when the Host is Unreachable",
+            host.name_any(),
+            registration.name_any()
+        )
+    })
+}
+
 /// Gives an existing Host the machine: it has registered again, or was installed anew.
 async fn replace(place: &Place, name: &str, registration: &HostRegistration) -> Result<Host> {
     let host = read(place, name).await?;
     if host.spec.registration.is_none() {
         bail!("Host {name} does not dial out: it is reached in another way");
     }
+    refuse(displaced(&host, registration))?;
     let patch = json!({
         "metadata": {"resourceVersion": host.resource_version()},
         "spec": {"registration": {
@@ -171,14 +207,20 @@ async fn replace(place: &Place, name: &str, registration: &HostRegistration) -> 
     }
 }
 
+/// Why the registration cannot be denied: a Host approves it. The manager may not have recorded that Host yet.
+fn approval(hosts: &[Host], registration: &HostRegistration) -> Option<String> {
+    let name = registration.name_any();
+    let recorded = registration.spec.host.clone().filter(|_| is_approved(registration));
+    let host =
+        recorded.or_else(|| Some(hosts.iter().find(|host| approves(host, registration))?.name_any()))?;
+    Some(format!("HostRegistration {name} is approved: remove the machine with `capstan host remove {host}`"))
+}
+
 pub(super) async fn deny(args: &DenyArgs) -> Result<()> {
     let place = args.place.connect().await?;
     let registration = find(&place, &args.registration).await?;
     let name = registration.name_any();
-    let approved = registration.spec.host.as_ref().filter(|_| is_approved(&registration));
-    refuse(approved.map(|host| {
-        format!("HostRegistration {name} is approved: remove the machine with `capstan host remove {host}`")
-    }))?;
+    refuse(approval(&hosts(&place).await?, &registration))?;
     // Only what was seen: one that was approved since is another version.
     let only = Preconditions { resource_version: registration.resource_version(), uid: registration.uid() };
     match registrations(&place).delete(&name, &DeleteParams::background().preconditions(only)).await {
@@ -228,6 +270,50 @@ mod tests {
                     assert!(obstacle.contains(says) && !obstacle.contains('\u{1b}'), "{obstacle}");
                 }
             }
+        }
+    }
+
+    #[test]
+    fn a_machine_that_has_a_host_is_neither_denied_nor_given_another() {
+        let waits = registration("a", &json!(null), Some("WaitingForApproval"));
+        let recorded = registration("a", &json!("web-0"), Some("Approved"));
+        let own = host("rack-1", &waits, None);
+        let mut again = own.clone();
+        again.spec.registration.as_mut().unwrap().name = "host-0".to_owned();
+        let mut other = own.clone();
+        other.spec.registration.as_mut().unwrap().public_key = "BBBB".to_owned();
+        for (case, registration, hosts, denied, second) in [
+            ("it waits", &waits, vec![], None, None),
+            ("another machine", &waits, vec![other], None, None),
+            ("a Host was made for it just now", &waits, vec![own.clone()], Some("rack-1"), Some("rack-1")),
+            ("it has registered again", &waits, vec![again], None, Some("--host rack-1")),
+            ("it is recorded", &recorded, vec![own], Some("web-0"), Some("rack-1")),
+        ] {
+            for (found, expected) in
+                [(approval(&hosts, registration), denied), (former(&hosts, registration), second)]
+            {
+                assert_eq!(found.is_some(), expected.is_some(), "{case}: {found:?}");
+                let says = |text: String| expected.is_some_and(|word| text.contains(word));
+                assert!(found.is_none_or(says), "{case}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_machine_that_responds_is_not_displaced_by_another() {
+        let own = registration("a", &json!(null), Some("WaitingForApproval"));
+        let mut other = own.clone();
+        other.spec.public_key = "BBBB".to_owned();
+        for (case, registration, status, displaces) in [
+            ("another machine", &other, "True", true),
+            ("the machine was installed again", &other, "False", false),
+            ("it has registered again", &own, "True", false),
+        ] {
+            let mut host = host("rack-1", &own, None);
+            let condition = json!({"type": "Reachable", "status": status, "reason": "a", "message": "",
+                "lastTransitionTime": "1970-01-01T00:00:00Z"});
+            host.status = serde_json::from_value(json!({"conditions": [condition]})).unwrap();
+            assert_eq!(displaced(&host, registration).is_some(), displaces, "{case}");
         }
     }
 

@@ -197,7 +197,7 @@ async fn make(place: &Place, token: &HostToken) -> Result<SecretText> {
     made.map(SecretText::new).context("the management plane has given no token")
 }
 
-/// Ends a join token. Machines that have registered with it are not affected.
+/// Ends a join token. Machines that were approved are not affected; registrations that wait for approval are refused.
 async fn revoke(place: &Place, name: &str) -> Result<()> {
     let api: Api<Secret> = Api::namespaced(place.client.clone(), &place.namespace);
     let secret = secret_name(name);

@@ -16,11 +16,14 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use std::fmt::Debug;
 
-use super::decide::{self, RegistrationStep};
+use super::decide::{self, RegistrationStep, approves};
 use super::{credential, status};
 use crate::context::Infrastructure;
 use crate::names::events;
 use crate::news::News;
+
+/// Finalizers of the garbage collector.
+const COLLECTOR: [&str; 2] = ["foregroundDeletion", "orphan"];
 
 /// Carries out one step, and writes the status.
 pub(super) async fn take(
@@ -36,15 +39,12 @@ pub(super) async fn take(
             return create(infrastructure, &namespace, registration, host).await;
         }
         RegistrationStep::Delete(why) => {
-            // Its author may have added some, which would keep it for ever.
-            if !registration.finalizers().is_empty() {
-                let patch = json!({"metadata": {
-                    "resourceVersion": registration.resource_version(), "finalizers": null,
-                }});
-                let name = registration.name_any();
-                let done = api.patch(&name, &PatchParams::default(), &Patch::Merge(&patch)).await;
-                done.doing(|| format!("cannot release HostRegistration {name}"))?;
+            // Without its registration the machine stops dialing out.
+            if is_approved(infrastructure, registration).await? {
+                let doing = format!("cannot delete HostRegistration {}", registration.name_any());
+                return Err(Error::Conflict { doing });
             }
+            release(infrastructure, registration).await?;
             return destroy::delete(&api, &registration.metadata, &Grounds::asked(*why)).await;
         }
         RegistrationStep::Record(host) => {
@@ -55,6 +55,7 @@ pub(super) async fn take(
             }
             status::approve(&mut updated, infrastructure.now());
         }
+        RegistrationStep::Later => return Ok(()),
         RegistrationStep::Rest(wait) => status::wait(&mut updated, wait, infrastructure.now()),
     }
     pause::lifted(&mut updated, infrastructure.now());
@@ -69,6 +70,38 @@ pub(super) async fn take(
     Ok(())
 }
 
+/// Whether a Host approves the registration. What is in memory may be a moment old, so this asks the API server.
+pub(super) async fn is_approved(
+    infrastructure: &Infrastructure,
+    registration: &HostRegistration,
+) -> Result<bool> {
+    let hosts = hosts(infrastructure, &registration.namespace().unwrap_or_default()).await?;
+    Ok(hosts.iter().any(|host| approves(host, registration)))
+}
+
+/// Removes the finalizers of a registration that no Host approves, except those of the garbage collector. Its author may have
+/// added some, which would keep it for ever.
+pub(super) async fn release(infrastructure: &Infrastructure, registration: &HostRegistration) -> Result<()> {
+    let present = registration.finalizers();
+    let kept: Vec<&String> = present.iter().filter(|name| COLLECTOR.contains(&name.as_str())).collect();
+    if kept.len() == present.len() {
+        return Ok(());
+    }
+    let patch = json!({"metadata": {
+        "resourceVersion": registration.resource_version(), "finalizers": kept,
+    }});
+    let name = registration.name_any();
+    let api = infrastructure.api::<HostRegistration>(&registration.namespace().unwrap_or_default());
+    let done = api.patch(&name, &PatchParams::default(), &Patch::Merge(&patch)).await;
+    done.map(|_| ()).doing(|| format!("cannot release HostRegistration {name}"))
+}
+
+/// The Hosts of a namespace, read from the API server.
+async fn hosts(infrastructure: &Infrastructure, namespace: &str) -> Result<Vec<Host>> {
+    let listed = infrastructure.api::<Host>(namespace).list(&ListParams::default()).await;
+    listed.map(|hosts| hosts.items).doing(|| format!("cannot list Hosts in {namespace}"))
+}
+
 /// Creates the Host that approves a registration. Its event triggers the next step.
 async fn create(
     infrastructure: &Infrastructure,
@@ -78,10 +111,9 @@ async fn create(
 ) -> Result<()> {
     let api = infrastructure.api::<Host>(namespace);
     // What is in memory may be a moment old, and a person may have made a Host for it.
-    let hosts =
-        api.list(&ListParams::default()).await.doing(|| format!("cannot list Hosts in {namespace}"))?;
+    let hosts = hosts(infrastructure, namespace).await?;
     let doing = || format!("cannot make Host {namespace}/{}", host.name_any());
-    if hosts.items.iter().any(|host| decide::names(host, &registration.name_any())) {
+    if hosts.iter().any(|host| decide::names(host, &registration.name_any())) {
         return Err(Error::Conflict { doing: doing() });
     }
     match api.create(&PostParams::default(), host).await {

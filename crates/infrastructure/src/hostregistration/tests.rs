@@ -1,6 +1,7 @@
 //! Tables for registrations.
 
-use capstan_api::infrastructure::{Host, HostFacts, HostRegistration};
+use capstan_api::conditions::{NewCondition, set};
+use capstan_api::infrastructure::{APPROVED, Host, HostFacts, HostInstruction, HostRegistration};
 use capstan_plan::host_join::{JoinKey, JoinRequest, registration_name};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -42,6 +43,10 @@ fn registration(number: u128, created: i64) -> HostRegistration {
     .expect("a HostRegistration");
     registration.metadata.creation_timestamp = Some(Time(at(created)));
     registration
+}
+
+fn instruction() -> HostInstruction {
+    HostInstruction { number: 1, sealed: "AA==".to_owned(), signature: "AA==".to_owned() }
 }
 
 fn host(name: &str, registration: &HostRegistration) -> Host {
@@ -131,6 +136,12 @@ fn what_is_not_allowed_is_refused_with_the_reason_and_removed_later() {
             Some(&always),
             "not a random one",
         ),
+        (
+            "an instruction that its author has written",
+            vec![with(&|it| it.spec.instruction = Some(instruction()))],
+            Some(&always),
+            "spec.instruction",
+        ),
         ("an expired token", vec![registration(1, 3_601)], Some(&always), "expired at 1970-01-01T01:00:00Z"),
         ("a spent token", spent, Some(&always), "was for 1 machines"),
     ] {
@@ -163,6 +174,23 @@ fn the_first_machines_use_the_token_and_forgeries_do_not() {
         let reason = wait(&judge(&registrations, Some(&two), &[], 40)).0;
         assert_eq!(reason == "WaitingForApproval", is_accepted, "{case}: {reason}");
     }
+}
+
+#[test]
+fn a_name_of_the_same_second_gives_no_further_use() {
+    let (always, first, second) = (token(1, "always"), registration(5, 10), registration(2, 10));
+    let both = [second.clone(), first.clone()];
+    // The name that comes first wins, once all registrations of the second are known.
+    for now in [10, 11] {
+        let decision = judge(std::slice::from_ref(&first), Some(&always), &[], now);
+        assert_eq!(decision.step, RegistrationStep::Later);
+        assert_eq!(decision.again.map(|wait| wait.as_secs()), u64::try_from(12 - now).ok());
+    }
+    assert!(matches!(judge(&both, Some(&always), &[], 12).step, RegistrationStep::Create(_)));
+    assert_eq!(wait(&judge(&[first.clone(), second], Some(&always), &[], 12)).0, "RegistrationRefused");
+    // Not if the other one was approved before.
+    let (reason, message) = wait(&judge(&both, Some(&always), &[host("a", &first)], 12));
+    assert!(reason == "RegistrationRefused" && message.contains("was for 1 machines"), "{message}");
 }
 
 #[test]
@@ -212,6 +240,55 @@ fn a_registration_goes_when_its_host_has_another_or_nobody_approves_it() {
     assert_eq!(decision.again.map(|wait| wait.as_secs()), Some(24 * 3_600));
     let late = judge(&[registration(1, 10)], Some(&manual), &[], ends.as_second());
     assert_eq!(late.step, RegistrationStep::Delete("it was not approved in time"));
+}
+
+#[test]
+fn no_host_approves_a_name_that_could_be_that_of_another_account() {
+    let mut one = registration(1, 10);
+    // The account of the agent of machine `web-0` is `web-0.agent.machine.capstan.dev`.
+    one.metadata.name = Some("web-0.agent".to_owned());
+    let (reason, message) = wait(&judge(std::slice::from_ref(&one), None, &[host("a", &one)], 20));
+    assert!(reason == "RegistrationRefused" && message.contains("not a random one"), "{message}");
+}
+
+#[test]
+fn a_rule_gives_no_second_host_to_a_machine_that_registers_again() {
+    let (first, mut again) = (registration(1, 10), registration(2, 20));
+    let name = again.name_any();
+    again.spec.public_key.clone_from(&first.spec.public_key);
+    let request = JoinRequest {
+        namespace: "yard",
+        registration: &name,
+        public_key: &again.spec.public_key,
+        nonce: "n",
+    };
+    again.spec.proof = request.prove(&KEY);
+    let always = token(2, "always");
+    let both = [again, first];
+    let (reason, message) = wait(&judge(&both, Some(&always), &[host("rack-1", &both[1])], 30));
+    assert_eq!(reason, "WaitingForApproval");
+    assert!(message.contains(&format!("capstan host approve {name} --host rack-1")), "{message}");
+}
+
+#[test]
+fn only_so_many_refused_registrations_are_kept() {
+    let token = token(1, "manual");
+    let refused = |number: u128| {
+        let mut refused = registration(number, 20);
+        let spent = wait(&judge(&[registration(number, 20), registration(1, 10)], Some(&token), &[], 30));
+        let condition = NewCondition::new(APPROVED, false, spent.0).message(spent.1);
+        set(&mut refused, condition, at(30));
+        refused
+    };
+    let mut all: Vec<HostRegistration> = (3..103).map(refused).collect();
+    all.push(registration(1, 10));
+    // One that is refused already keeps its hour.
+    assert_eq!(wait(&judge(&all, Some(&token), &[], 40)).0, "RegistrationRefused");
+    all.insert(0, registration(2, 30));
+    let decision = judge(&all, Some(&token), &[], 40);
+    assert!(matches!(decision.step, RegistrationStep::Delete(_)), "{decision:?}");
+    all.remove(1);
+    assert_eq!(wait(&judge(&all, Some(&token), &[], 40)).0, "RegistrationRefused");
 }
 
 #[test]

@@ -111,6 +111,13 @@ pub(super) fn is_busy(registration: &HostRegistration, limit: Duration, now: Tim
     !answered && (0..i64::try_from(limit.as_millis()).unwrap_or(i64::MAX)).contains(&age)
 }
 
+/// Whether the registration has the instruction with this number, and no answer to it.
+pub(super) fn is_open(registration: &HostRegistration, number: u64) -> bool {
+    let instruction = registration.spec.instruction.as_ref();
+    let is_current = instruction.is_some_and(|current| u64::try_from(current.number) == Ok(number));
+    is_current && answer(registration).is_none_or(|answer| answer.number != number)
+}
+
 /// The largest number that is known to be used.
 fn last_number(registration: &HostRegistration) -> u64 {
     let instructed = registration.spec.instruction.as_ref().map(|instruction| instruction.number);
@@ -227,6 +234,23 @@ mod tests {
         ] {
             let registration = registration(&machine, &instruction, &answer);
             assert_eq!(is_busy(&registration, Duration::from_secs(60), at(now)), expected, "{case}");
+        }
+    }
+
+    #[test]
+    fn only_an_instruction_of_our_own_without_an_answer_is_open() {
+        let machine = KeyPair::generate().expect("a key");
+        let instruction = json!({"number": 7, "sealed": "AA==", "signature": "AA=="});
+        let answer = |number: i64| json!({"number": number, "outcome": "Interrupted"});
+        for (case, instruction, answer, number, expected) in [
+            ("ours", instruction.clone(), json!(null), 7, true),
+            ("an earlier one was answered", instruction.clone(), answer(6), 7, true),
+            ("it was answered", instruction.clone(), answer(7), 7, false),
+            ("that of another process", instruction.clone(), json!(null), 6, false),
+            ("we have sent none", instruction, json!(null), 0, false),
+            ("there is none", json!(null), json!(null), 0, false),
+        ] {
+            assert_eq!(is_open(&registration(&machine, &instruction, &answer), number), expected, "{case}");
         }
     }
 

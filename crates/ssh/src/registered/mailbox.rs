@@ -12,11 +12,12 @@ use kube::api::{Api, Patch, PatchParams, WatchEvent, WatchParams};
 use kube::{Client, ResourceExt as _};
 use serde_json::json;
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::time::timeout;
 
-use super::letter::{Letter, answer, is_busy};
+use super::letter::{Letter, answer, is_busy, is_open};
 use crate::error::SshError;
 use crate::settings::Settings;
 use crate::transport::{Output, Shell};
@@ -25,6 +26,8 @@ use crate::transport::{Output, Shell};
 const MANAGER: &str = "capstan-host";
 /// How often an instruction is written again because the machine has written its status meanwhile.
 const MOST_TRIES: usize = 5;
+/// How long an attempt to withdraw an instruction may take.
+const WITHDRAWING: Duration = Duration::from_secs(10);
 /// A machine that has not answered is not asked again for this time, unless it connects.
 const SILENCE: Duration = Duration::from_secs(300);
 
@@ -150,8 +153,10 @@ impl<'d> Mailbox<'d> {
             return Err(self.silent(doing));
         }
         let limit = self.settings.command;
+        // The number of the last instruction that was written here; 0 before.
+        let sent = AtomicU64::new(0);
         let work = async {
-            let letter = self.send(registration, doing, script).await?;
+            let letter = self.send(registration, doing, script, &sent).await?;
             let is_answered = |registration: &HostRegistration| {
                 answer(registration).is_some_and(|answer| answer.number == letter.number)
             };
@@ -160,13 +165,19 @@ impl<'d> Mailbox<'d> {
             letter.open(&answer, doing)
         };
         match timeout(limit, work).await {
-            Ok(done) => {
+            Ok(Ok(output)) => {
                 *silence = None;
-                done
+                Ok(output)
+            }
+            Ok(Err(error)) => {
+                *silence = None;
+                // The API server may have failed while the machine had no instruction yet.
+                self.withdraw(sent.load(Ordering::Relaxed)).await;
+                Err(error)
             }
             Err(_) => {
                 *silence = Some(Silence { heard, since: Instant::now() });
-                self.withdraw().await;
+                self.withdraw(sent.load(Ordering::Relaxed)).await;
                 Err(self.silent(doing))
             }
         }
@@ -178,6 +189,7 @@ impl<'d> Mailbox<'d> {
         mut registration: HostRegistration,
         doing: &'static str,
         script: &str,
+        sent: &AtomicU64,
     ) -> Result<Letter, SshError> {
         let (key, limit) = (self.signing_key().await?, self.settings.command);
         for _ in 0..MOST_TRIES {
@@ -185,6 +197,7 @@ impl<'d> Mailbox<'d> {
                 registration = self.wait_until(doing, |seen| !is_busy(seen, limit, Timestamp::now())).await?;
             }
             let letter = Letter::write(&registration, doing, script, limit, &key, Timestamp::now())?;
+            sent.store(letter.number, Ordering::Relaxed);
             let patch = json!({
                 "metadata": {"resourceVersion": registration.resource_version()},
                 "spec": {"instruction": letter.instruction},
@@ -234,18 +247,35 @@ impl<'d> Mailbox<'d> {
         }
     }
 
-    /// Takes an instruction away that was not answered, so that the machine does not execute it much later. One that it has
-    /// read already, it executes, as over a connection that is lost.
-    async fn withdraw(&self) {
-        let Ok(registration) = self.registration().await else { return };
-        let patch = json!({
-            "metadata": {"resourceVersion": registration.resource_version()},
-            "spec": {"instruction": null},
-        });
+    /// Takes our own instruction with this number away if it was not answered, so that the machine does not execute it much
+    /// later. One that it has read already, it executes, as over a connection that is lost. Another process may have written
+    /// another one meanwhile, and waits for the answer to that.
+    async fn withdraw(&self, number: u64) {
+        if number == 0 {
+            return;
+        }
         let parameters = PatchParams { field_manager: Some(MANAGER.to_owned()), ..PatchParams::default() };
-        let done = self.api().patch(&self.access.name, &parameters, &Patch::Merge(&patch)).await;
-        if let Err(error) = done {
-            tracing::debug!(registration = self.access.name, %error, "the instruction was not withdrawn");
+        let work = async {
+            for _ in 0..MOST_TRIES {
+                let Ok(registration) = self.registration().await else { return false };
+                if !is_open(&registration, number) {
+                    return true;
+                }
+                let patch = json!({
+                    "metadata": {"resourceVersion": registration.resource_version()},
+                    "spec": {"instruction": null},
+                });
+                match self.api().patch(&self.access.name, &parameters, &Patch::Merge(&patch)).await {
+                    Ok(_) => return true,
+                    // The machine has written its status meanwhile.
+                    Err(kube::Error::Api(status)) if status.code == 409 => {}
+                    Err(_) => return false,
+                }
+            }
+            false
+        };
+        if timeout(WITHDRAWING, work).await != Ok(true) {
+            tracing::debug!(registration = self.access.name, number, "the instruction was not withdrawn");
         }
     }
 }
