@@ -159,12 +159,11 @@ fn core() -> GroupAccess {
         &["clusters", "machines", "machinesets", "machinedeployments", "machinehealthchecks"],
         &["create", "delete"],
     );
+    everywhere.extend(looked_after(CORE, &["machinepools"], &["delete"]));
     everywhere.extend(looked_after(ADDONS, &["clusterresourcesets"], &[]));
     everywhere.extend([
         rule(ADDONS, &["clusterresourcesetbindings"], &[&READ, &["create", "patch", "delete"]]),
         rule(CORE, &["machinedrainrules"], &[&READ]),
-        // Somebody else's to look after, but they go with their Cluster.
-        rule(CORE, &["machinepools"], &[&READ, &["delete"]]),
         // Providers' kinds are whatever their users install.
         rule(INFRASTRUCTURE, &["*"], &[&READ, &["create", "patch", "delete"]]),
         rule(BOOTSTRAP, &["*"], &[&READ, &["create", "patch", "delete"]]),

@@ -79,6 +79,10 @@ pub(crate) struct TuningArgs {
     #[arg(long, value_name = "NUMBER", value_parser = concurrency, help_heading = CONCURRENCY)]
     machinehealthcheck_concurrency: Option<usize>,
 
+    /// MachinePools
+    #[arg(long, value_name = "NUMBER", value_parser = concurrency, help_heading = CONCURRENCY)]
+    machinepool_concurrency: Option<usize>,
+
     /// ClusterResourceSets
     #[arg(long, value_name = "NUMBER", value_parser = concurrency, help_heading = CONCURRENCY)]
     clusterresourceset_concurrency: Option<usize>,
@@ -149,6 +153,7 @@ impl TuningArgs {
             ("machineset", self.machineset_concurrency),
             ("machinedeployment", self.machinedeployment_concurrency),
             ("machinehealthcheck", self.machinehealthcheck_concurrency),
+            ("machinepool", self.machinepool_concurrency),
             ("clusterresourceset", self.clusterresourceset_concurrency),
             ("clusterresourcesetbinding", self.clusterresourcesetbinding_concurrency),
             ("extensionconfig", self.extensionconfig_concurrency),

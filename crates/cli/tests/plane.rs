@@ -255,6 +255,7 @@ async fn controllers_run_as_flags_say_and_are_counted() {
         "machine",
         "machinedeployment",
         "machinehealthcheck",
+        "machinepool",
         "machineset",
     ];
     let flags: Vec<String> =

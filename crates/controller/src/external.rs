@@ -4,7 +4,8 @@
 //! without a change of references. The first read of a kind also starts a watch: [`Externals::changes`] sends changes to the
 //! objects and to their owners.
 
-use capstan_api::meta::ContractVersionedObjectReference;
+use capstan_api::core::MachinePool;
+use capstan_api::meta::{ContractVersionedObjectReference, labels};
 use capstan_text::api_version;
 use futures::{Stream, StreamExt as _};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -29,7 +30,7 @@ const CONTRACTS: [&str; 1] = ["v1beta2"];
 /// A CRD is read again after this time, unless said otherwise.
 const READ_AGAIN: Duration = Duration::from_secs(60);
 
-/// An object of a watched kind has changed: the object itself, or one of its owners.
+/// An object of a watched kind has changed: the object itself, one of its owners, or the MachinePool that its label names.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Concerned {
     kind: String,
@@ -273,14 +274,18 @@ impl Externals {
             while let Some(object) = changed.next().await {
                 let owners = object.owner_references().iter();
                 let owners = owners.map(|owner| (owner.kind.clone(), owner.name.clone()));
-                for (kind, name) in owners.chain([(kind.clone(), object.name_any())]) {
+                // The owner of an infrastructure machine of a MachinePool is an object of the provider.
+                let pool = object.labels().get(labels::POOL_NAME);
+                let pool = pool.map(|name| (MachinePool::kind(&()).into_owned(), name.clone()));
+                for (kind, name) in owners.chain(pool).chain([(kind.clone(), object.name_any())]) {
                     changes.send(&Concerned { kind, namespace: object.namespace(), name });
                 }
             }
         })
     }
 
-    /// Objects of kind `K` that have changed, if they are read by reference, and those that own a changed object.
+    /// Objects of kind `K` that have changed, if they are read by reference, and those that own a changed object. The name of a
+    /// MachinePool may be the value of the label of a changed object, in which a long name is a hash.
     pub fn changes<K>(&self) -> impl Stream<Item = ObjectRef<K>> + Send + 'static + use<K>
     where
         K: Resource<DynamicType = ()> + 'static,

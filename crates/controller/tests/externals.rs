@@ -5,6 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use capstan_api::core::MachinePool;
 use capstan_api::meta::ContractVersionedObjectReference;
 use capstan_apiserver::{ApiServer, Options, Storage, User};
 use capstan_controller::external::Externals;
@@ -152,4 +153,16 @@ async fn an_object_in_a_version_that_was_dropped_is_not_missing() {
     plane.drop_the_first_version().await;
     assert_eq!(version_of(&externals).await, format!("{GROUP}/v2"));
     assert!(externals.get(&reference("b"), "default").await.unwrap().is_none());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_change_reaches_the_pool_that_its_label_names() {
+    let plane = ProviderPlane::open().await;
+    let externals = Externals::in_memory(&Caches::new(plane.client.clone()));
+    let mut changes = Box::pin(externals.changes::<MachinePool>());
+    assert_eq!(version_of(&externals).await, format!("{GROUP}/v1"));
+    let patch = Patch::Merge(json!({"metadata": {"labels": {"cluster.x-k8s.io/pool-name": "p"}}}));
+    plane.things().patch("a", &PatchParams::default(), &patch).await.unwrap();
+    let heard = tokio::time::timeout(DEADLINE, changes.next()).await.expect("news").unwrap();
+    assert_eq!(heard, ObjectRef::new("p").within("default"));
 }

@@ -145,5 +145,6 @@ where
         Box::pin(crate::machineset::run(core.written_as("capstan-machineset"), stop.clone())),
         Box::pin(crate::machinedeployment::run(core.written_as("capstan-machinedeployment"), stop.clone())),
         Box::pin(crate::machinehealthcheck::run(core.written_as("capstan-machinehealthcheck"), stop.clone())),
+        Box::pin(crate::machinepool::run(core.written_as("capstan-machinepool"), stop.clone())),
     ]
 }

@@ -21,6 +21,7 @@ mod external;
 pub mod machine;
 pub mod machinedeployment;
 pub mod machinehealthcheck;
+pub mod machinepool;
 pub mod machineset;
 pub mod names;
 mod node_sync;

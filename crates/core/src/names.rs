@@ -141,6 +141,8 @@ pub mod machine {
 pub(crate) mod events {
     /// A Machine has become a Node.
     pub(crate) const NODE_REF: &str = "SuccessfulSetNodeRef";
+    /// Other machines of a MachinePool have become Nodes.
+    pub(crate) const NODE_REFS: &str = "SuccessfulSetNodeRefs";
     /// The pods of a Machine's Node are gone.
     pub(crate) const DRAINED: &str = "SuccessfulDrainNode";
     /// The volumes of a Machine's Node are detached.
@@ -155,4 +157,21 @@ pub(crate) mod events {
     pub(crate) const UNHEALTHY: &str = "MachineMarkedUnhealthy";
     /// Too many Machines do for any of them to be acted on.
     pub(crate) const RESTRICTED: &str = "RemediationRestricted";
+}
+
+/// Annotations and taints of Nodes.
+pub(crate) mod node {
+    /// Annotation: name of the Cluster of the Node.
+    pub(crate) const CLUSTER_NAME: &str = "cluster.x-k8s.io/cluster-name";
+    /// Annotation: namespace of that Cluster.
+    pub(crate) const CLUSTER_NAMESPACE: &str = "cluster.x-k8s.io/cluster-namespace";
+    /// Annotation: name of the Machine of the Node.
+    pub(crate) const MACHINE: &str = "cluster.x-k8s.io/machine";
+    /// Annotation: kind of the controller of the Machine, or `MachinePool`.
+    pub(crate) const OWNER_KIND: &str = "cluster.x-k8s.io/owner-kind";
+    /// Annotation: name of the controller of the Machine, or of the MachinePool.
+    pub(crate) const OWNER_NAME: &str = "cluster.x-k8s.io/owner-name";
+    /// Taint, as key and effect: set on a worker by its bootstrap provider, so that no pod is scheduled before the labels are
+    /// set.
+    pub(crate) const UNINITIALIZED: (&str, &str) = ("node.cluster.x-k8s.io/uninitialized", "NoSchedule");
 }

@@ -9,7 +9,7 @@ use capstan_core::{clusterresourceset, machinedeployment, machinehealthcheck, ma
 const HEAD: &str = "# Condition reasons of core
 
 These are the reasons that Capstan's core gives in the conditions of Clusters, Machines, MachineSets, MachineDeployments,
-MachineHealthChecks, ClusterResourceSets and ExtensionConfigs, and those of CapstanControlPlanes. Reasons of core are the ones of Cluster API. This page is printed from the
+MachinePools, MachineHealthChecks, ClusterResourceSets and ExtensionConfigs, and those of CapstanControlPlanes. Reasons of core are the ones of Cluster API. This page is printed from the
 constants of the code. [Condition reasons](waits.md) has the reasons with which Capstan's providers wait, and who must act on them.
 `capstan why` shows what a cluster or a machine waits for.
 ";

@@ -7,6 +7,8 @@ const INFRASTRUCTURE: &str = "infrastructure";
 
 /// Objects that MachineSets create.
 const OF_SET: &str = "of a MachineSet";
+/// Objects that are created for the machines of MachinePools.
+const OF_POOL: &str = "of a MachinePool";
 /// Objects that control planes create.
 const OF_CONTROL_PLANE: &str = "of a control plane";
 
@@ -37,6 +39,16 @@ const MACHINE: &[&str] = &[
     "spec.readinessGates",
     "spec.taints",
     "spec.version",
+];
+
+/// Fields of the Machine of a MachinePool.
+const POOL_MACHINE: &[&str] = &[
+    "metadata.labels",
+    "spec.bootstrap.dataSecretName",
+    "spec.clusterName",
+    "spec.infrastructureRef",
+    "spec.version",
+    "status.conditions[UpToDate]",
 ];
 
 /// Fields of an object that is cloned from a template: its whole spec.
@@ -96,10 +108,10 @@ static CONTROLLERS: &[Controller] = &[
             "workload cluster",
         ],
         writes: &[
+            Output::all("Machine", &["spec.bootstrap.dataSecretName"]).of("with a bootstrap config"),
             Output::all(
                 "Machine",
                 &[
-                    "spec.bootstrap.dataSecretName",
                     "spec.providerID",
                     "status.addresses",
                     "status.certificatesExpiryDate",
@@ -162,6 +174,26 @@ static CONTROLLERS: &[Controller] = &[
             Output::all("Machine", &["status.conditions[HealthCheckSucceeded]"]),
             OWNER_REMEDIATED,
             Output::all("CapstanRemediation", &["metadata", "spec"]),
+        ],
+    },
+    Controller {
+        name: "machinepool",
+        group: CORE,
+        managers: &["capstan-machinepool", "machinepool-controller"],
+        reads: &["Cluster", "bootstrap config", "infrastructure pool and its machines", "workload cluster"],
+        writes: &[
+            Output::all(
+                "MachinePool",
+                &[
+                    "spec.providerIDList",
+                    "spec.replicas",
+                    "spec.template.spec.bootstrap.dataSecretName",
+                    "status",
+                ],
+            ),
+            Output::all("Machine", POOL_MACHINE).of(OF_POOL),
+            Output::all("Node of the workload cluster", &["metadata.annotations", "spec.taints"])
+                .shared(OF_NODE),
         ],
     },
     Controller {

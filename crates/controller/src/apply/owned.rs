@@ -8,15 +8,19 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{FieldsV1, ManagedFieldsEntr
 use kube::core::ObjectMeta;
 use serde_json::{Map, Value};
 
-/// Field managers whose entries are kept in memory. Entries of others can be half of an object, and no controller reads them.
-const MANAGERS: &str = "capi-machine";
+/// What the names of field managers begin with whose entries are kept in memory. Entries of others can be half of an object, and
+/// no controller reads them.
+const MANAGERS: [&str; 2] = ["capi-machine", "machinepool-controller"];
 /// Fields that identify an object and that no field manager owns.
 const NAMES: [&str; 6] = ["name", "namespace", "uid", "generateName", "resourceVersion", "creationTimestamp"];
 
 /// Leaves of `managedFields` what [`is_applied`] reads, as text: a tree of small objects takes several times the room.
 pub(crate) fn keep_own_fields(entries: &mut Vec<ManagedFieldsEntry>) {
     entries.retain(|entry| {
-        let is_ours = entry.manager.as_ref().is_some_and(|manager| manager.starts_with(MANAGERS));
+        let is_ours = entry
+            .manager
+            .as_ref()
+            .is_some_and(|manager| MANAGERS.iter().any(|ours| manager.starts_with(ours)));
         is_ours && entry.operation.as_deref() == Some("Apply") && entry.subresource.is_none()
     });
     entries.shrink_to_fit();

@@ -2,7 +2,7 @@
 
 use super::caches::AnyObject;
 use super::*;
-use capstan_api::core::{Cluster, Machine, MachineDeployment, MachineHealthCheck, MachineSet};
+use capstan_api::core::{Cluster, Machine, MachineDeployment, MachineHealthCheck, MachinePool, MachineSet};
 use capstan_api::infrastructure::Host;
 use http::{Request, Response};
 use serde::de::DeserializeOwned;
@@ -73,6 +73,7 @@ fn everything() -> Everything {
             &json!({"clusterName": "a", "selector": {}}),
             health,
         ),
+        object::<MachinePool>("MachinePool", &made, json!({"phase": "Running"})),
         Arc::new(serde_json::from_value::<Host>(waits).unwrap()),
     ])
 }

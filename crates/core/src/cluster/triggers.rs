@@ -1,7 +1,7 @@
 //! What wakes a Cluster's reconcile.
 
 use capstan_api::conditions::{Conditioned as _, get, types};
-use capstan_api::core::{Cluster, Machine, MachineDeployment, MachineSet};
+use capstan_api::core::{Cluster, Machine, MachineDeployment, MachinePool, MachineSet};
 use capstan_api::meta::labels;
 use capstan_controller::run::reference;
 use futures::stream::select_all;
@@ -35,6 +35,17 @@ pub async fn run(core: Core, stop: impl Future<Output = ()> + Send + Sync + 'sta
             .boxed(),
         core.caches
             .of::<MachineSet>()
+            .changed(|object| {
+                (
+                    object.status.clone(),
+                    object.metadata.generation,
+                    object.metadata.deletion_timestamp.clone(),
+                )
+            })
+            .filter_map(of_label)
+            .boxed(),
+        core.caches
+            .of::<MachinePool>()
             .changed(|object| {
                 (
                     object.status.clone(),

@@ -10,7 +10,7 @@ pub(crate) const GROUP: &str = "test.cluster.x-k8s.io";
 
 /// Installs the kinds.
 pub(crate) async fn install(client: &Client) -> Result<()> {
-    let kinds = ["TestCluster", "TestControlPlane", "TestConfig", "TestMachine"];
+    let kinds = ["TestCluster", "TestControlPlane", "TestConfig", "TestMachine", "TestMachinePool"];
     let templates = ["TestConfigTemplate", "TestMachineTemplate"];
     install_crds(client, &kinds.map(crd)).await?;
     install_crds(client, &templates.map(crd)).await

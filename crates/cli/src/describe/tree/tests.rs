@@ -85,6 +85,22 @@ fn every_machine_is_under_what_made_it() {
 }
 
 #[test]
+fn machines_of_a_pool_are_under_it() {
+    let mut snapshot = snapshot();
+    snapshot.machine_pools = vec![json!({
+        "kind": "MachinePool", "metadata": {"name": "spot"}, "status": {"replicas": 1},
+        "spec": {"replicas": 2, "template": {"spec": {"version": "v1"}}},
+    })];
+    snapshot.machines.push(machine("spot-a", &json!({"cluster.x-k8s.io/pool-name": "spot"})));
+    let tree = tree(&snapshot, &Options::default());
+    let workers = &tree.children[2];
+    assert_eq!(names(workers), ["MachineDeployment/w", "MachinePool/spot", "Other"]);
+    let pool = &workers.children[1];
+    assert_eq!((names(pool), pool.version.as_deref()), (vec!["Machine/spot-a"], Some("v1")));
+    assert_eq!(pool.counts.as_ref().unwrap().replicas, "1/2");
+}
+
+#[test]
 fn more_is_shown_when_it_is_asked_for() {
     let all = Options {
         machine_sets: true,

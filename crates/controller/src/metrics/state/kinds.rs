@@ -104,8 +104,18 @@ const TEMPLATE: Labels = &[
     ("infrastructure_reference_name", "/spec/template/spec/infrastructureRef/name"),
 ];
 
+/// What machines of a MachinePool are made from. The names of two labels are upstream's.
+const POOL: Labels = &[
+    ("failure_domain", "/spec/template/spec/failureDomain"),
+    ("version", "/spec/template/spec/version"),
+    ("bootstrap_configuration_reference_kind", "/spec/template/spec/bootstrap/configRef/kind"),
+    ("bootstrap_configuration_reference_name", "/spec/template/spec/bootstrap/configRef/name"),
+    ("infrastructure_reference_kind", "/spec/template/spec/infrastructureRef/kind"),
+    ("infrastructure_reference_name", "/spec/template/spec/infrastructureRef/name"),
+];
+
 /// All kinds that have metrics.
-pub(super) const KINDS: [MeteredKind; 5] = [
+pub(super) const KINDS: [MeteredKind; 6] = [
     MeteredKind {
         prefix: "capi_cluster",
         noun: "Cluster",
@@ -287,6 +297,51 @@ pub(super) const KINDS: [MeteredKind; 5] = [
                 "status_remediations_allowed",
                 "Machines of the {} that may be remediated now.",
                 Number("/status/remediationsAllowed"),
+            ),
+        ],
+    },
+    MeteredKind {
+        prefix: "capi_machinepool",
+        noun: "MachinePool",
+        belongs_to_cluster: true,
+        families: &[
+            family("info", "What the machines of the {} are made of.", Info(POOL)),
+            family("spec_replicas", "Machines that the {} should have.", Number("/spec/replicas")),
+            family(
+                "status_phase",
+                "1 for the phase that the {} is in.",
+                States(
+                    "phase",
+                    "/status/phase",
+                    &[
+                        "Pending",
+                        "Provisioning",
+                        "Provisioned",
+                        "Running",
+                        "ScalingUp",
+                        "ScalingDown",
+                        "Scaling",
+                        "Deleting",
+                        "Failed",
+                        "Unknown",
+                    ],
+                ),
+            ),
+            family("status_replicas", "Machines of the {}.", NumberOrZero("/status/replicas")),
+            family(
+                "status_replicas_available",
+                "Machines of the {} that are available.",
+                NumberOrZero("/status/availableReplicas"),
+            ),
+            family(
+                "status_replicas_ready",
+                "Machines of the {} that are ready.",
+                NumberOrZero("/status/readyReplicas"),
+            ),
+            family(
+                "status_replicas_unavailable",
+                "Machines of the {} that are not available.",
+                Shortfall("/status/replicas", "/status/availableReplicas"),
             ),
         ],
     },

@@ -5,7 +5,7 @@
 
 mod kinds;
 
-use capstan_api::core::{Cluster, Machine, MachineDeployment, MachineHealthCheck, MachineSet};
+use capstan_api::core::{Cluster, Machine, MachineDeployment, MachineHealthCheck, MachinePool, MachineSet};
 use capstan_text::exposition::{declare, escape};
 use jiff::Timestamp;
 use serde::Serialize;
@@ -52,6 +52,7 @@ fn read(object: &(dyn Any + Send + Sync)) -> Option<(usize, Value)> {
         fields::<MachineSet>,
         fields::<MachineDeployment>,
         fields::<MachineHealthCheck>,
+        fields::<MachinePool>,
     ];
     readers.iter().enumerate().find_map(|(kind, fields)| Some((kind, fields(object)?)))
 }

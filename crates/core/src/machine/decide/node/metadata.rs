@@ -11,13 +11,9 @@ use kube::ResourceExt as _;
 use std::collections::BTreeMap;
 
 use super::taints::Taints;
+use crate::names::node::{CLUSTER_NAME, CLUSTER_NAMESPACE, MACHINE, OWNER_KIND, OWNER_NAME};
 use crate::node_sync::{KeyPattern, matches};
 
-const CLUSTER_NAME: &str = "cluster.x-k8s.io/cluster-name";
-const CLUSTER_NAMESPACE: &str = "cluster.x-k8s.io/cluster-namespace";
-const MACHINE: &str = "cluster.x-k8s.io/machine";
-const OWNER_KIND: &str = "cluster.x-k8s.io/owner-kind";
-const OWNER_NAME: &str = "cluster.x-k8s.io/owner-name";
 const LABELS_FROM_MACHINE: &str = "cluster.x-k8s.io/labels-from-machine";
 const ANNOTATIONS_FROM_MACHINE: &str = "cluster.x-k8s.io/annotations-from-machine";
 pub(super) const TAINTS_FROM_MACHINE: &str = "cluster.x-k8s.io/taints-from-machine";

@@ -5,9 +5,8 @@ use k8s_openapi::api::core::v1::{Node, Taint};
 use kube::ResourceExt as _;
 
 use super::metadata::TAINTS_FROM_MACHINE;
+use crate::names::node::UNINITIALIZED;
 
-/// Set on a worker by its bootstrap provider, so that no pod is scheduled before the labels are set.
-const UNINITIALIZED: (&str, &str) = ("node.cluster.x-k8s.io/uninitialized", "NoSchedule");
 /// The Node will be replaced, so pods should prefer other Nodes.
 const OUTDATED: (&str, &str) = ("node.cluster.x-k8s.io/outdated-revision", "PreferNoSchedule");
 
