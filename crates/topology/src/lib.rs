@@ -1,0 +1,16 @@
+//! Managed topologies: what a ClusterClass, its templates and `spec.topology` of a Cluster say about the objects of the
+//! cluster.
+//!
+//! | module | content |
+//! |---|---|
+//! | [`names`] | names, labels, annotations, the contract of control plane providers |
+//! | `gotemplate` | Go templates with limits |
+//!
+//! Data in, data out: nothing here does I/O, reads a clock or makes random numbers, and objects are JSON or types of
+//! `capstan-api`. What must not live here: Kubernetes libraries, requests to runtime extensions, conditions. There is no
+//! controller that uses this crate yet.
+
+mod gotemplate;
+pub mod names;
+
+pub use gotemplate::TemplateError;
