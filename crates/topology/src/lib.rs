@@ -3,6 +3,7 @@
 //!
 //! | module | content |
 //! |---|---|
+//! | [`variables`] | schemas of variables; defaults, validation and `builtin` |
 //! | [`names`] | names, labels, annotations, the contract of control plane providers |
 //! | `gotemplate` | Go templates with limits |
 //!
@@ -10,7 +11,11 @@
 //! `capstan-api`. What must not live here: Kubernetes libraries, requests to runtime extensions, conditions. There is no
 //! controller that uses this crate yet.
 
+mod field;
 mod gotemplate;
 pub mod names;
+mod object;
+pub mod variables;
 
+pub use capstan_apiserver_schema::{ErrorKind, FieldError};
 pub use gotemplate::TemplateError;
