@@ -4,17 +4,21 @@
 //! | module | content |
 //! |---|---|
 //! | [`variables`] | schemas of variables; defaults, validation and `builtin` |
-//! | [`names`] | names, labels, annotations, the contract of control plane providers |
+//! | [`upgrade`] | upgrade plans, and the version of each object now |
+//! | [`names`], [`metadata`], [`contract`] | names, labels, annotations, the contract of control plane providers |
 //! | `gotemplate` | Go templates with limits |
 //!
 //! Data in, data out: nothing here does I/O, reads a clock or makes random numbers, and objects are JSON or types of
 //! `capstan-api`. What must not live here: Kubernetes libraries, requests to runtime extensions, conditions. There is no
 //! controller that uses this crate yet.
 
+pub mod contract;
 mod field;
 mod gotemplate;
+pub mod metadata;
 pub mod names;
 mod object;
+pub mod upgrade;
 pub mod variables;
 
 pub use capstan_apiserver_schema::{ErrorKind, FieldError};
