@@ -4,6 +4,8 @@
 //! | module | content |
 //! |---|---|
 //! | [`variables`] | schemas of variables; defaults, validation and `builtin` |
+//! | [`patches`] | patches of a class: selection, values, order, what they cannot change |
+//! | [`blueprint`], [`state`] | what a cluster is made from; the objects that exist and that should |
 //! | [`upgrade`] | upgrade plans, and the version of each object now |
 //! | [`names`], [`metadata`], [`contract`] | names, labels, annotations, the contract of control plane providers |
 //! | `gotemplate` | Go templates with limits |
@@ -12,12 +14,15 @@
 //! `capstan-api`. What must not live here: Kubernetes libraries, requests to runtime extensions, conditions. There is no
 //! controller that uses this crate yet.
 
+pub mod blueprint;
 pub mod contract;
 mod field;
 mod gotemplate;
 pub mod metadata;
 pub mod names;
 mod object;
+pub mod patches;
+pub mod state;
 pub mod upgrade;
 pub mod variables;
 
