@@ -6,6 +6,7 @@
 //! | [`variables`] | schemas of variables; defaults, validation and `builtin` |
 //! | [`patches`] | patches of a class: selection, values, order, what they cannot change |
 //! | [`blueprint`], [`state`] | what a cluster is made from; the objects that exist and that should |
+//! | [`desired`] | the objects of a cluster |
 //! | [`upgrade`] | upgrade plans, and the version of each object now |
 //! | [`names`], [`metadata`], [`contract`] | names, labels, annotations, the contract of control plane providers |
 //! | `gotemplate` | Go templates with limits |
@@ -16,7 +17,10 @@
 
 pub mod blueprint;
 pub mod contract;
+pub mod desired;
 mod field;
+#[cfg(test)]
+mod fixtures;
 mod gotemplate;
 pub mod metadata;
 pub mod names;

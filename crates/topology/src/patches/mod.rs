@@ -84,3 +84,6 @@ pub enum PatchFault {
     #[error("runtime extension {0:?} is needed")]
     External(String),
 }
+
+#[cfg(test)]
+mod tests;

@@ -87,3 +87,6 @@ pub fn machine_pool_is_upgrading<'a>(
     let wanted = object::text(machine_pool, &["spec", "template", "spec", "version"]);
     !wanted.is_empty() && kubelets.into_iter().any(|version| version != wanted)
 }
+
+#[cfg(test)]
+mod tests;
