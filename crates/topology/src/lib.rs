@@ -8,6 +8,7 @@
 //! | [`blueprint`], [`state`] | what a cluster is made from; the objects that exist and that should |
 //! | [`desired`] | the objects of a cluster |
 //! | [`upgrade`] | upgrade plans, and the version of each object now |
+//! | [`rotation`], [`intent`] | what changes: comparison by content, new templates |
 //! | [`names`], [`metadata`], [`contract`] | names, labels, annotations, the contract of control plane providers |
 //! | `gotemplate` | Go templates with limits |
 //!
@@ -22,10 +23,12 @@ mod field;
 #[cfg(test)]
 mod fixtures;
 mod gotemplate;
+pub mod intent;
 pub mod metadata;
 pub mod names;
 mod object;
 pub mod patches;
+pub mod rotation;
 pub mod state;
 pub mod upgrade;
 pub mod variables;
