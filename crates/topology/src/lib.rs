@@ -9,6 +9,7 @@
 //! | [`desired`] | the objects of a cluster |
 //! | [`upgrade`] | upgrade plans, and the version of each object now |
 //! | [`rotation`], [`intent`] | what changes: comparison by content, new templates |
+//! | [`validation`] | what is wrong with a class or a topology, and whether a cluster can change its class |
 //! | [`names`], [`metadata`], [`contract`] | names, labels, annotations, the contract of control plane providers |
 //! | `gotemplate` | Go templates with limits |
 //!
@@ -31,6 +32,7 @@ pub mod patches;
 pub mod rotation;
 pub mod state;
 pub mod upgrade;
+pub mod validation;
 pub mod variables;
 
 pub use capstan_apiserver_schema::{ErrorKind, FieldError};
