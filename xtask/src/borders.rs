@@ -70,6 +70,11 @@ const BORDERS: &[Border] = &[
     .never_itself(&["tokio", "hyper", "http", "rustls"]),
     of("capstan-api", &[]).never_itself(&["tokio", "rustls", "reqwest", "hyper"]),
     of("capstan-distro", &["capstan-api", "capstan-pki", "capstan-plan", "capstan-planner"]).never_itself(IO),
+    of(
+        "capstan-topology",
+        &["capstan-api", "capstan-apiserver-merge", "capstan-apiserver-schema", "capstan-text"],
+    )
+    .never_itself(IO),
     of("capstan-components", &["capstan-api", "capstan-text"])
         .never_itself(&["tokio", "kube", "rustls", "hyper"]),
     // Files, connections and certificates. The agent carries `files` and `pki`, so they stay small.
