@@ -1,3 +1,5 @@
+//! Results of templates, compared with those of Go, and the limits.
+
 use super::*;
 use serde_json::json;
 
