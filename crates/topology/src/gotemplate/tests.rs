@@ -1,4 +1,4 @@
-//! Results of templates, compared with those of Go, and the limits.
+//! Templates: results as in Go, failures with a reason, limits.
 
 use super::*;
 use serde_json::json;

@@ -210,7 +210,7 @@ fn naming(class: &ClusterClass, workers: &WorkersClass) -> Vec<FieldError> {
         match names::from_template(&template, "cluster", sample, &mut || 0_u64) {
             Ok(name) if words::is_subdomain(&name) => {}
             Ok(name) => {
-                let why = format!("makes names such as {name:?}, which are no names of objects");
+                let why = format!("makes names such as {name:?}, which are not names of objects");
                 errors.push(field::invalid(&at, template, why));
             }
             Err(error) => errors.push(field::invalid(&at, template, error.to_string())),

@@ -252,7 +252,7 @@ fn patches_of_a_class_are_refused_with_their_path() {
         patch(machines(&["s*", "*e"]), set()),
     ];
     for patches in sound {
-        // `null` is no value: the types cannot tell it from an absent one.
+        // JSON types cannot tell `null` from an absent value, and upstream reads it as absent, too.
         let is_null = patches[0]["definitions"][0]["jsonPatches"][0].get("value") == Some(&Value::Null);
         let errors = class(&class_of(|class| class["spec"]["patches"] = patches.clone()), None);
         assert_eq!(errors.is_empty(), !is_null, "{patches} {errors:?}");

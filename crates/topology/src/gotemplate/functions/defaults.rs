@@ -39,7 +39,7 @@ pub(super) const TABLE: &[(&str, Function)] = &[
     ("mustToPrettyJson", |args| write(args, true, true)),
 ];
 
-/// The first argument stands in for an empty second one.
+/// The second argument, or the first if the second is empty.
 fn default(args: Args<'_>) -> Outcome {
     args.at_least(1)?;
     let given = args.rest(1).first().filter(|given| given.is_truthy());
