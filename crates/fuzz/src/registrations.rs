@@ -19,7 +19,7 @@ pub(crate) fn join_token(input: &[u8]) {
     }
 }
 
-/// An object with an instruction, an answer and a journal: only what is signed and new is executed.
+/// An object with an instruction, an answer and a journal: only what is signed, new and not answered yet is executed.
 pub(crate) fn instruction(input: &[u8]) {
     let Ok(document) = serde_json::from_slice::<Value>(input) else { return };
     let (key, host) = (
@@ -32,8 +32,9 @@ pub(crate) fn instruction(input: &[u8]) {
     let step = |instruction: &Instruction| {
         next_step(Some(instruction), &journal, answered.as_ref(), &host, &key.public())
     };
-    assert!(step(&found) != InstructionStep::Execute, "nobody has signed it");
+    assert!(step(&found) != InstructionStep::Execute, "it is not signed");
     let sealed = found.sealed.as_bytes().to_vec();
     let signed = Instruction::sign(found.number, sealed, &host, &key);
-    assert_eq!(step(&signed) == InstructionStep::Execute, found.number > journal.begun);
+    let is_answered = answered.as_ref().is_some_and(|answered| answered.number >= found.number);
+    assert_eq!(step(&signed) == InstructionStep::Execute, found.number > journal.begun && !is_answered);
 }
