@@ -123,9 +123,10 @@ fn one_sided(about: &str, real: &Value, embedded: &Value) -> Vec<String> {
 }
 
 /// A text without what a rule stumbles over: where there are two such things, either may be told, and each evaluator has its
-/// own words.
+/// own words. Numbers that have no order (`0.0 / 0.0 < 1.0`) are to ours an operation that does not exist.
 fn same_stumble(cause: &str) -> String {
-    match cause.split_once(" evaluating rule: ") {
+    let parts = [" evaluating rule: ", "macro signature for rule: "];
+    match parts.into_iter().find_map(|part| cause.split_once(part)) {
         Some((_, rule)) => format!("stumbles: {rule}"),
         None => cause.to_owned(),
     }
