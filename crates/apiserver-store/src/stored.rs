@@ -6,7 +6,7 @@ use std::{borrow::Cow, fmt, ops::Deref, sync::OnceLock};
 use bytes::Bytes;
 use serde::{
     Deserialize, Deserializer,
-    de::{IgnoredAny, MapAccess, Visitor},
+    de::{Error as _, IgnoredAny, MapAccess, Visitor},
 };
 use serde_json::{Map, Value};
 
@@ -75,8 +75,8 @@ impl Tree {
         match self.kept.get() {
             Some(kept) => Cow::Borrowed(kept),
             None => {
-                let Head { metadata: Metadata(map) } = serde_json::from_slice(&self.json).unwrap_or_default();
-                Cow::Owned(Value::Object(Map::from_iter([("metadata".to_owned(), Value::Object(map))])))
+                let metadata = Value::Object(metadata(&self.json));
+                Cow::Owned(Value::Object(Map::from_iter([("metadata".to_owned(), metadata)])))
             }
         }
     }
@@ -101,10 +101,34 @@ impl fmt::Debug for Tree {
     }
 }
 
-#[derive(Default, Deserialize)]
-struct Head {
-    #[serde(default)]
-    metadata: Metadata,
+/// The metadata of an object. Reading ends behind it, which spares most of an object: metadata comes first in what this
+/// server writes.
+fn metadata(json: &[u8]) -> Map<String, Value> {
+    struct UpToMetadata<'a>(&'a mut Metadata);
+
+    impl<'de> Visitor<'de> for UpToMetadata<'_> {
+        type Value = ();
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("an object")
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<(), A::Error> {
+            while let Some(key) = entries.next_key::<Cow<'_, str>>()? {
+                if key == "metadata" {
+                    *self.0 = entries.next_value()?;
+                    return Err(A::Error::custom("the rest is not needed"));
+                }
+                entries.next_value::<IgnoredAny>()?;
+            }
+            Ok(())
+        }
+    }
+
+    let mut found = Metadata::default();
+    // An error ends it, and what was found until then counts.
+    let _ = serde_json::Deserializer::from_slice(json).deserialize_map(UpToMetadata(&mut found));
+    found.0
 }
 
 #[derive(Default)]

@@ -37,7 +37,8 @@ impl Controller for Referee {
     type Item = Subject;
 
     fn seed(&mut self, everything: &Listing) -> Vec<Subject> {
-        let schemas = everything.items.iter().filter(|stored| stored.key.resource == schemas());
+        let resource = schemas();
+        let schemas = everything.items.iter().filter(|stored| stored.key.resource == resource);
         schemas.map(|stored| Subject::Schema(stored.key.name.clone())).collect()
     }
 

@@ -79,18 +79,23 @@ impl Controller for Publisher {
             return Ok(Vec::new());
         };
         let options = WriteOptions::default();
-        if plane.store.get(key).is_none() {
+        let Some(stored) = plane.store.get(key) else {
             let new = NewObject::posted(wanted.clone(), Vec::new());
             return match create::create(&call, new, &options).await {
                 Err(error) if error.reason() == "AlreadyExists" => Ok(vec![*index]),
                 created => created.map(|_| Vec::new()),
             };
+        };
+        // An update that changes nothing would compile the schemas of both kinds at every start, which takes more time and
+        // memory than all the rest of a start.
+        let fields = || wanted.as_object().into_iter().flatten().filter(|(field, _)| *field != "metadata");
+        let current = stored.value.once();
+        if fields().all(|(field, value)| current.get(field).is_some_and(|found| contains(found, value))) {
+            return Ok(Vec::new());
         }
         let edit = |current: Option<&Value>| {
             let mut object = current.cloned().ok_or_else(|| call.not_found())?;
-            for (field, value) in
-                wanted.as_object().into_iter().flatten().filter(|(field, _)| *field != "metadata")
-            {
+            for (field, value) in fields() {
                 object[field] = value.clone();
             }
             Ok(Edit { object, warnings: Vec::new(), tracked: false })
@@ -99,9 +104,36 @@ impl Controller for Publisher {
     }
 }
 
+/// Whether a stored value is the wanted one, apart from fields that defaulting has added.
+fn contains(found: &Value, wanted: &Value) -> bool {
+    match (found, wanted) {
+        (Value::Object(found), Value::Object(wanted)) => {
+            wanted.iter().all(|(field, wanted)| found.get(field).is_some_and(|found| contains(found, wanted)))
+        }
+        (Value::Array(found), Value::Array(wanted)) => {
+            found.len() == wanted.len()
+                && found.iter().zip(wanted).all(|(found, wanted)| contains(found, wanted))
+        }
+        _ => found == wanted,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn fields_that_defaulting_adds_make_no_difference_and_others_do() {
+        let wanted = service(6443);
+        let mut found = wanted.clone();
+        found["spec"]["internalTrafficPolicy"] = json!("Cluster");
+        found["spec"]["ports"][0]["nodePort"] = json!(1);
+        assert!(contains(&found, &wanted));
+        assert!(!contains(&found, &service(6444)));
+        found["spec"]["ports"].as_array_mut().unwrap().push(json!({"port": 1}));
+        assert!(!contains(&found, &wanted), "another port");
+        assert!(!contains(&json!({"spec": {}}), &wanted));
+    }
 
     #[test]
     fn only_an_address_that_others_reach_is_published() {
