@@ -46,6 +46,8 @@ async fn a_cluster_of_two_is_made_changed_in_place_and_deleted() {
     let protection =
         server.run("systemctl show capstan-agent --property OOMScoreAdjust --value").await.unwrap();
     assert_eq!(protection.trim(), "-900");
+    let policy = server.run("systemctl show capstan-agent --property OOMPolicy --value").await.unwrap();
+    assert_eq!(policy.trim(), "continue");
     assert_ne!(process(server, "k3s").await, started[0], "the server was not started again");
     assert_eq!(process(worker, "k3s-agent").await, started[1], "the worker was started again");
     assert_eq!(cluster.kept().await.unwrap(), before);

@@ -31,7 +31,10 @@ pub(crate) fn check(log: &Log) -> Result<()> {
     faults.extend(broken.into_iter().map(|fault| format!("  {fault}")));
     let suites = plan::test_all();
     let is_suite = |name: &str| suites.iter().any(|suite| suite.name == name);
-    let unshown = claims::faults(&pages, &is_suite, &|path| root.join(path).exists());
+    let has_test = |path: &Path, name: &str| {
+        std::fs::read_to_string(root.join(path)).is_ok_and(|text| claims::is_in(&text, name))
+    };
+    let unshown = claims::faults(&pages, &is_suite, &|path| root.join(path).exists(), &has_test);
     faults.extend(unshown.into_iter().map(|fault| format!("  {fault}")));
     let crossed = borders::faults(&cargo::metadata(log)?)?;
     faults.extend(crossed.into_iter().map(|fault| format!("  {fault}")));

@@ -19,7 +19,7 @@
 //! | [`pace`] | when a report is written |
 //! | [`report`] | the content of a report, bounded and without secrets |
 //! | [`upgrade`] | how the agent replaces its own program, and reverts that |
-//! | [`https`] | requests over TLS that trust only certain CAs |
+//! | [`https`], [`route`] | requests over TLS that trust only certain CAs, directly or through a proxy |
 //! | [`image`] | names and descriptions of container images: pure |
 //!
 //! This crate does not depend on Kubernetes, or on how plans and reports are transported: it takes a
@@ -44,6 +44,7 @@ pub mod probes;
 pub mod real;
 mod redact;
 pub mod report;
+pub mod route;
 pub mod running;
 mod status_line;
 pub mod store;

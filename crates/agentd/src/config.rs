@@ -4,6 +4,7 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use capstan_agent::follow::Allegiance;
 use capstan_agent::obey::Identity;
+use capstan_agent::route::Route;
 use capstan_plan::{
     Digest, Epoch, HttpsUrl, MachineId, MachineIdentity, MachineName, PublicKey, SecretText, SourceUrl,
     Successions,
@@ -12,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use std::path::Path;
 
 use crate::paths::Paths;
-use crate::{Failure, files};
+use crate::{Failure, files, proxy};
 
 /// `agent.json`, as it is written.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -65,6 +66,8 @@ pub(crate) struct Config {
     pub(crate) ca: Vec<u8>,
     /// Who we are, and whose plans we carry out.
     pub(crate) identity: Identity,
+    /// How the management plane is reached, or why that is not known: then the agent does without it.
+    route: Result<Route, String>,
 }
 
 impl Config {
@@ -75,7 +78,13 @@ impl Config {
         let bytes = files::read(&path).map_err(|error| wrong(&error.to_string()))?;
         let bytes =
             bytes.ok_or_else(|| wrong("there is none; it comes with the machine's bootstrap data"))?;
-        Self::parse(&bytes).map_err(|what| wrong(&what))
+        let config = Self::parse(&bytes).map_err(|what| wrong(&what))?;
+        Ok(Self { route: proxy::route(paths).map_err(|error| error.to_string()), ..config })
+    }
+
+    /// How the management plane is reached.
+    pub(crate) fn route(&self) -> Result<Route, Failure> {
+        self.route.clone().map_err(Failure::new)
     }
 
     /// Reads one that somebody sends. An error repeats nothing of it.
@@ -108,7 +117,7 @@ impl Config {
         let successions = Successions::from_bytes(&successions)
             .map_err(|_| "planKeySuccessions is not a list of links between keys")?;
         let identity = Identity { machine, plan_key, successions, epoch: document.epoch };
-        Ok(Self { document, server, ca, identity })
+        Ok(Self { document, server, ca, identity, route: Ok(Route::default()) })
     }
 
     /// Whom we obey, as far as a hand-over is concerned. `known` is the key in the journal, if that has one.

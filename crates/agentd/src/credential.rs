@@ -157,7 +157,7 @@ impl Credential {
     /// The management plane, as itself and as us.
     pub(crate) fn api(&self, config: &Config) -> Result<Api, Failure> {
         let trust = Trust::pinned(&config.ca).map_err(|error| Failure::new(format!("caData: {error}")))?;
-        Ok(Api::new(config.server.clone(), trust, Some(self.token.clone())))
+        Ok(Api::new(config.server.clone(), trust, config.route()?, Some(self.token.clone())))
     }
 
     /// Asks the plane whether it accepts the credential. One without rights is accepted: rights come and go.

@@ -96,7 +96,7 @@ pub(crate) async fn enrol(paths: &Paths, config: &Config) -> Result<(), Failure>
         }
     };
     let trust = Trust::pinned(&config.ca).map_err(|error| Failure::new(format!("caData: {error}")))?;
-    let client = Client::new(Api::new(config.server.clone(), trust, Some(token.clone())));
+    let client = Client::new(Api::new(config.server.clone(), trust, config.route()?, Some(token.clone())));
     // Without them the machine enrols all the same, and its first report has them.
     let facts = match Linux::rooted(paths.root()) {
         Ok(machine) => machine.facts().await,

@@ -30,6 +30,7 @@ mod files;
 mod follow;
 mod guard;
 mod paths;
+mod proxy;
 mod reset;
 mod sentinel;
 mod service;
@@ -121,6 +122,14 @@ enum Command {
         #[arg(long)]
         again: bool,
 
+        /// HTTP proxy to the management plane, as http://HOST[:PORT], or `direct` for none; kept for all connections of the agent
+        #[arg(long, value_name = "URL")]
+        proxy: Option<String>,
+
+        /// Servers to reach without the proxy: names, domains, addresses and CIDR blocks
+        #[arg(long, value_name = "LIST", value_delimiter = ',', requires = "proxy")]
+        no_proxy: Vec<String>,
+
         /// Do not install the service that starts `capstan-agent dial`
         #[arg(long)]
         no_service: bool,
@@ -182,8 +191,9 @@ fn main() -> ExitCode {
             Command::Check => check::run(&paths),
             Command::Guard { expired } => guard::run(&paths, expired).await,
             Command::Supervise { folder } => supervise::run(&folder).await,
-            Command::Register { token_file, again, no_service } => {
-                dialout::register(&paths, &token_file, again, !no_service).await
+            Command::Register { token_file, again, proxy, no_proxy, no_service } => {
+                let proxy = proxy.map(|url| dialout::Proxy { url, direct: no_proxy });
+                dialout::register(&paths, &token_file, again, proxy, !no_service).await
             }
             Command::Dial => Box::pin(dialout::dial(&paths)).await,
             Command::Unregister => dialout::unregister(&paths).await,

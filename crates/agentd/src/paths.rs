@@ -14,6 +14,12 @@ const PREVIOUS: &str = "/opt/capstan/capstan-agent.previous";
 const UPGRADE: &str = "/var/lib/capstan/upgrade";
 const UNIT: &str = "/etc/systemd/system/capstan-agent.service";
 
+/// Where everything of a machine that dials out lies.
+pub(crate) const HOST_ETC: &str = "/etc/capstan-host";
+pub(crate) const HOST_STATE: &str = "/var/lib/capstan-host";
+pub(crate) const HOST_BINARY: &str = "/opt/capstan-host/capstan-agent";
+pub(crate) const HOST_UNIT: &str = "/etc/systemd/system/capstan-host.service";
+
 /// Where everything lies, below the folder that stands for `/`.
 #[derive(Clone, Debug)]
 pub(crate) struct Paths {
@@ -120,9 +126,16 @@ impl Paths {
         self.at(UNIT)
     }
 
-    /// What no plan may write.
+    /// The proxy for the connections of the agent.
+    pub(crate) fn proxy(&self) -> PathBuf {
+        self.at(&format!("{HOST_ETC}/proxy.json"))
+    }
+
+    /// What no plan may write: what is the agent's, and what is that of the machine's registration.
     pub(crate) fn protected() -> impl Iterator<Item = MachinePath> {
-        [ETC, STATE, RUN, BINARY, NEXT, PREVIOUS, UNIT].into_iter().map(own)
+        let of_agent = [ETC, STATE, RUN, BINARY, NEXT, PREVIOUS, UNIT];
+        let of_registration = [HOST_ETC, HOST_STATE, HOST_BINARY, HOST_UNIT];
+        of_agent.into_iter().chain(of_registration).map(own)
     }
 }
 
@@ -143,6 +156,12 @@ mod tests {
         let elsewhere = Paths::new("/tmp/x".into());
         assert!(!elsewhere.is_machine());
         assert_eq!(elsewhere.cache(), Path::new("/tmp/x/var/lib/capstan/cache"));
-        assert_eq!(Paths::protected().count(), 7);
+        let protected: Vec<_> = Paths::protected().map(|path| path.to_string()).collect();
+        for path in
+            ["/etc/capstan", "/etc/capstan-host", "/opt/capstan-host/capstan-agent", "/var/lib/capstan-host"]
+        {
+            assert!(protected.iter().any(|own| own == path), "{path}");
+        }
+        assert_eq!(protected.len(), 11);
     }
 }

@@ -12,9 +12,19 @@ const NAME: &str = "capstan-agent.service";
 /// The timer that ends the trial of a new program, and the service that it starts.
 const TRIAL: &str = "capstan-agent-trial";
 
-/// The unit. What a plan's commands leave running must survive a restart of the agent. When memory runs out, the kernel ends
-/// other processes first: without its agent, a machine cannot be repaired. No core dumps: memory contains secrets. The guard is
-/// the previous program: there is none before the first replacement.
+/// What protects the agent, and limits no command that it starts. Commands inherit everything else that systemd offers, such as
+/// system call filters, file system views, capabilities and the file mode mask.
+///
+/// When memory runs out, the kernel and systemd-oomd end other processes first, and a check that is ended does not end the
+/// agent: without its agent, a machine cannot be repaired. The supervisor takes the adjustment back from commands. No core
+/// dumps: memory contains secrets; a command may raise the limit.
+pub(crate) const PROTECTION: &str = "OOMScoreAdjust=-900\n\
+                                     OOMPolicy=continue\n\
+                                     ManagedOOMPreference=avoid\n\
+                                     LimitCORE=0:infinity\n";
+
+/// The unit. What a plan's commands leave running must survive a restart of the agent. The guard is the previous program: there
+/// is none before the first replacement.
 fn unit(binary: &Path, previous: &Path) -> String {
     format!(
         "[Unit]\n\
@@ -29,8 +39,7 @@ fn unit(binary: &Path, previous: &Path) -> String {
          Restart=always\n\
          RestartSec=5s\n\
          KillMode=process\n\
-         OOMScoreAdjust=-900\n\
-         LimitCORE=0\n\
+         {PROTECTION}\
          \n\
          [Install]\n\
          WantedBy=multi-user.target\n",
@@ -126,8 +135,63 @@ async fn systemctl(words: &[&str]) -> Result<(), Failure> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
+
+    /// What commands inherit, so that it would limit them.
+    const INHERITED: &[&str] = &[
+        "AmbientCapabilities",
+        "CapabilityBoundingSet",
+        "DevicePolicy",
+        "InaccessiblePaths",
+        "IPAddressDeny",
+        "LockPersonality",
+        "MemoryDenyWriteExecute",
+        "MemoryMax",
+        "NoNewPrivileges",
+        "PrivateDevices",
+        "PrivateMounts",
+        "PrivateNetwork",
+        "PrivateTmp",
+        "PrivateUsers",
+        "ProtectClock",
+        "ProtectControlGroups",
+        "ProtectHome",
+        "ProtectHostname",
+        "ProtectKernelLogs",
+        "ProtectKernelModules",
+        "ProtectKernelTunables",
+        "ProtectProc",
+        "ProtectSystem",
+        "ReadOnlyPaths",
+        "RestrictAddressFamilies",
+        "RestrictNamespaces",
+        "RestrictRealtime",
+        "RestrictSUIDSGID",
+        "SystemCallArchitectures",
+        "SystemCallFilter",
+        "TasksMax",
+        "UMask",
+        "User",
+    ];
+
+    pub(crate) fn is_protected_and_limits_no_command(unit: &str) {
+        let (_, service) = unit.split_once("[Service]\n").expect("a service");
+        let (service, _) = service.split_once("\n[Install]\n").expect("its end");
+        let settings: Vec<&str> = service.lines().collect();
+        for setting in [
+            "OOMScoreAdjust=-900",
+            "OOMPolicy=continue",
+            "ManagedOOMPreference=avoid",
+            "LimitCORE=0:infinity",
+        ] {
+            assert!(settings.contains(&setting), "{setting}: {unit}");
+        }
+        for name in INHERITED {
+            let is_set = settings.iter().any(|line| line.split('=').next() == Some(name));
+            assert!(!is_set, "{name} would limit the commands of plans");
+        }
+    }
 
     #[test]
     fn the_unit_runs_the_agent_for_ever() {
@@ -136,6 +200,6 @@ mod tests {
         assert!(unit.contains("\nExecStartPre=-/opt/capstan/capstan-agent.previous guard\n"));
         assert!(unit.contains("\nExecStart=/opt/capstan/capstan-agent run\n"));
         assert!(unit.contains("\nRestart=always\n") && unit.contains("\nKillMode=process\n"));
-        assert!(unit.contains("\nOOMScoreAdjust=-900\n") && unit.contains("\nLimitCORE=0\n"));
+        is_protected_and_limits_no_command(&unit);
     }
 }

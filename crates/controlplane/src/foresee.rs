@@ -9,10 +9,12 @@ use capstan_controller::Caches;
 use capstan_controller::Knowledge;
 use capstan_controller::error::Result;
 use capstan_controller::external::Externals;
+use capstan_distro::HostFacts;
 use capstan_distro::cost::{Change, Cost, Subject, changes, field};
 use capstan_planner::facts::{EtcdView, LocalVolumes, MachineFacts, NodeView};
 use capstan_planner::foresee::{Beside, Question, members, think};
 use capstan_planner::machines::decide;
+use capstan_planner::windows::Maintenance;
 use jiff::Timestamp;
 use kube::{Client, ResourceExt as _};
 use serde_json::json;
@@ -25,6 +27,15 @@ use crate::plans::restart_after;
 use crate::scope::{Scope, may_replace, replicas};
 
 pub use capstan_planner::foresee::{ForeseenStep, Foresight};
+
+/// When a machine may be drained and restarted for a change, given its control plane, if that is one of Capstan, and its Host.
+pub fn maintenance(
+    owner: Option<&CapstanControlPlane>,
+    machine: &Machine,
+    host: Option<&HostFacts>,
+) -> Maintenance {
+    crate::observe::maintenance(owner, machine, host)
+}
 
 /// A control plane before and after a planned change.
 #[derive(Clone, Copy, Debug)]

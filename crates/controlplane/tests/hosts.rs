@@ -256,3 +256,41 @@ async fn a_change_of_a_host_waits_at_the_gate_for_its_window() {
     stage.world.patch::<CapstanControlPlane>("cp", &json!({"spec": {"rollout": null}})).await.unwrap();
     stage.has("w0", "node-ip", &json!("10.0.0.11")).await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_machine_waits_for_the_window_of_its_host_and_no_other() {
+    let mut stage = Stage::new().await;
+    stage.add_host("h0", "a", node_ip("10.0.0.10")).await;
+    stage.add_host("h1", "b", node_ip("10.0.0.20")).await;
+    stage.has("w0", "node-ip", &json!("10.0.0.10")).await;
+    stage.has("w1", "node-ip", &json!("10.0.0.20")).await;
+    // The window of the cluster is open.
+    let rollout = json!({"spec": {"rollout": {"windows": ["daily 00:00-00:00"]}}});
+    stage.world.patch::<CapstanControlPlane>("cp", &rollout).await.unwrap();
+    let windows = json!({"spec": {"windows": [closed_window()]}});
+    stage.world.patch::<Host>("h0", &windows).await.unwrap();
+    for (host, address) in [("h0", "10.0.0.11"), ("h1", "10.0.0.21")] {
+        stage.world.patch::<Host>(host, &json!({"spec": {"config": node_ip(address)}})).await.unwrap();
+    }
+    let waits = async |world: &World| {
+        let (_, message) = planned(world, "w0").await?;
+        ensure!(message.contains("now Host h0 spec.windows is closed"), "{message}");
+        let scene = world.scene().await?;
+        let plan = scene.plan("w0")?.context("no plan")?;
+        ensure!(!scene.is_open("w0", &plan)? && !scene.is_applied("w0", &plan), "the gate is open");
+        let other = scene.plan("w1")?.context("no plan")?;
+        ensure!(scene.is_applied("w1", &other), "w1 waits, too");
+        Ok(())
+    };
+    stage.has("w1", "node-ip", &json!("10.0.0.21")).await;
+    stage.until("the wait for the window of the host", waits).await;
+    // A change of the windows alone wakes the control plane.
+    stage.world.patch::<Host>("h0", &json!({"spec": {"windows": null}})).await.unwrap();
+    let is_done = async |world: &World| {
+        let scene = world.scene().await?;
+        let plan = scene.plan("w0")?.context("no plan")?;
+        ensure!(scene.is_applied("w0", &plan), "it waits");
+        Ok(())
+    };
+    stage.until("the change", is_done).await;
+}

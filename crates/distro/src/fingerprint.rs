@@ -5,7 +5,7 @@
 //! inputs: leave the input out of the document below while it has its default value, so that the digests of existing
 //! machines do not change. `tests/golden.rs` pins the digests.
 
-use capstan_plan::{Content, Digest, OnDrift, Periodic, SecretText};
+use capstan_plan::{Content, Digest, OnDrift, Periodic, Probe, SecretText};
 use serde_json::{Map, Value, json};
 
 use crate::cost::Cost;
@@ -21,6 +21,7 @@ pub(crate) fn of<'c>(
     files: &[UserFile],
     commands: impl Iterator<Item = &'c UserCommand>,
     periodic: &[Periodic],
+    probes: &[Probe],
 ) -> Fingerprint {
     let restart = restart_document(inputs, files);
     let live: Vec<Value> = files.iter().filter(|file| !file.restarts).map(file_document).collect();
@@ -32,11 +33,14 @@ pub(crate) fn of<'c>(
     if let Some(release) = &inputs.config.release {
         whole.insert("release".to_owned(), json!([release.keep, release.wipe]));
     }
-    match inputs.on_drift() {
-        (OnDrift::Repair, _) => {}
-        (OnDrift::Report, _) => _ = whole.insert("onDrift".to_owned(), json!("report")),
-        (OnDrift::RepairInWindow, windows) => _ = whole.insert("onDrift".to_owned(), json!(windows)),
-    }
+    let drift = inputs.on_drift();
+    let drift = match drift.policy {
+        OnDrift::Repair => None,
+        OnDrift::Report => Some(json!("report")),
+        OnDrift::RepairInWindow if drift.host_windows.is_empty() => Some(json!(drift.windows)),
+        OnDrift::RepairInWindow => Some(json!([drift.windows, drift.host_windows])),
+    };
+    whole.extend(drift.map(|drift| ("onDrift".to_owned(), drift)));
     if inputs.proxies_downloads() {
         // An agent that comes to understand it gets another plan, and k3s is not restarted.
         whole.insert("proxyOfDownloads".to_owned(), json!(true));
@@ -52,6 +56,8 @@ pub(crate) fn of<'c>(
     put(&mut whole, "files", live);
     put(&mut whole, "commands", commands);
     put(&mut whole, "periodic", periodic.iter().map(|command| json!(command)).collect());
+    // Those of the user: what Capstan asks itself is no input.
+    put(&mut whole, "probes", probes.iter().map(|probe| json!(probe)).collect());
     Fingerprint { drain: digest(&drain_document(inputs)), restart: digest(&restart), whole: digest(&whole) }
 }
 

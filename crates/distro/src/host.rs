@@ -24,6 +24,8 @@ pub struct HostFacts {
     pub labels: BTreeMap<String, String>,
     /// `spec.config`; empty if it is not set.
     pub config: HostConfig,
+    /// `spec.windows`: the maintenance windows of its machine.
+    pub windows: Vec<String>,
 }
 
 impl HostFacts {
@@ -33,6 +35,7 @@ impl HostFacts {
             name: host.metadata.name.clone().unwrap_or_default(),
             labels: host.metadata.labels.clone().unwrap_or_default(),
             config: host.spec.config.clone().unwrap_or_default(),
+            windows: host.spec.windows.clone(),
         }
     }
 }

@@ -1,10 +1,10 @@
 //! The inputs of a plan.
 
-use capstan_api::bootstrap::{CapstanConfigSpec, DriftPolicy};
+use capstan_api::bootstrap::{CapstanConfigSpec, DriftPolicy, MachineProbe};
 use capstan_plan::{
     AgentProgram, Artifact, Capabilities, Capability, Content, Digest, OnDrift, SecretText, Source, limits,
 };
-use capstan_planner::facts::Maintenance;
+use capstan_planner::windows::{Maintenance, Schedule};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -19,54 +19,86 @@ pub struct Endpoint {
     pub port: u16,
 }
 
+/// What the agent does about drift.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct DriftRepair {
+    pub(crate) policy: OnDrift,
+    /// The windows in which it repairs, if that is limited to windows: one of these must be open,
+    pub(crate) windows: Vec<String>,
+    /// and one of these, if there are any.
+    pub(crate) host_windows: Vec<String>,
+}
+
+impl From<OnDrift> for DriftRepair {
+    fn from(policy: OnDrift) -> Self {
+        Self { policy, windows: Vec::new(), host_windows: Vec::new() }
+    }
+}
+
 impl Inputs<'_> {
     /// The port that an API server listens on: that of the endpoint, unless the cluster says another.
     pub(crate) fn listen_port(&self) -> u16 {
         self.network.api_server_port.unwrap_or(self.endpoint.port)
     }
 
-    /// What the agent does about drift, and the windows in which it repairs it if that is limited to windows. The fingerprint has
-    /// the same answer: once the agent understands what is asked for, the machine gets another plan.
-    pub(crate) fn on_drift(&self) -> (OnDrift, Vec<String>) {
-        let reports = || match self.capabilities.has(Capability::OnDrift) {
-            true => OnDrift::Report,
-            false => OnDrift::Repair,
-        };
-        match self.wanted_on_drift() {
-            (OnDrift::RepairInWindow, windows) if self.capabilities.has(Capability::RepairWindows) => {
-                (OnDrift::RepairInWindow, windows)
+    /// What the agent does about drift. The fingerprint has the same answer: once the agent understands what is asked for, the
+    /// machine gets another plan.
+    pub(crate) fn on_drift(&self) -> DriftRepair {
+        let wanted = self.wanted_on_drift();
+        let has = |capability| self.capabilities.has(capability);
+        let is_understood = match wanted.policy {
+            OnDrift::Repair => true,
+            OnDrift::Report => has(Capability::OnDrift),
+            OnDrift::RepairInWindow => {
+                let knows_hosts = wanted.host_windows.is_empty() || has(Capability::HostWindows);
+                has(Capability::RepairWindows) && knows_hosts
             }
+        };
+        match is_understood {
+            true => wanted,
             // Rather no repair than one at any time.
-            (OnDrift::Report | OnDrift::RepairInWindow, _) => (reports(), Vec::new()),
-            (OnDrift::Repair, _) => (OnDrift::Repair, Vec::new()),
+            false if has(Capability::OnDrift) => OnDrift::Report.into(),
+            false => OnDrift::Repair.into(),
         }
     }
 
     /// The same for an agent that understands everything.
-    fn wanted_on_drift(&self) -> (OnDrift, Vec<String>) {
-        let windows = match (self.config.on_drift.unwrap_or_default(), self.maintenance) {
-            (DriftPolicy::Repair, _) | (DriftPolicy::RepairInWindow, Maintenance::AnyTime) => {
-                return (OnDrift::Repair, Vec::new());
+    fn wanted_on_drift(&self) -> DriftRepair {
+        match self.config.on_drift.unwrap_or_default() {
+            DriftPolicy::Repair => return OnDrift::Repair.into(),
+            DriftPolicy::Report => return OnDrift::Report.into(),
+            DriftPolicy::RepairInWindow if *self.maintenance == Maintenance::ANY_TIME => {
+                return OnDrift::Repair.into();
             }
-            (DriftPolicy::Report, _) | (DriftPolicy::RepairInWindow, Maintenance::Unreadable(_)) => {
-                return (OnDrift::Report, Vec::new());
-            }
-            (DriftPolicy::RepairInWindow, Maintenance::Within(windows)) => windows,
+            DriftPolicy::RepairInWindow => {}
+        }
+        let texts = |schedule: &Schedule| -> Option<Vec<String>> {
+            let texts: Vec<String> = schedule.windows()?.texts().map(str::to_owned).collect();
+            // An annotation of a Machine may have more than a plan.
+            let fits = texts.len() <= limits::WINDOWS
+                && texts.iter().all(|window| window.len() <= limits::WINDOW_BYTES);
+            fits.then_some(texts)
         };
-        let texts: Vec<String> = windows.texts().map(str::to_owned).collect();
-        // An annotation of a Machine may have more than a plan.
-        let fits =
-            texts.len() <= limits::WINDOWS && texts.iter().all(|window| window.len() <= limits::WINDOW_BYTES);
-        if fits { (OnDrift::RepairInWindow, texts) } else { (OnDrift::Report, Vec::new()) }
+        let sets: Option<Vec<Vec<String>>> = self.maintenance.schedules().map(texts).collect();
+        let Some(mut sets) = sets else { return OnDrift::Report.into() };
+        sets.dedup();
+        let mut sets = sets.into_iter();
+        DriftRepair {
+            policy: OnDrift::RepairInWindow,
+            windows: sets.next().unwrap_or_default(),
+            host_windows: sets.next().unwrap_or_default(),
+        }
     }
 
     /// Fields of the configuration that are left out, because the agent does not understand them.
     pub(crate) fn left_out(&self) -> Vec<&'static str> {
-        let drift = (self.wanted_on_drift().0 != self.on_drift().0).then_some("spec.onDrift");
+        let drift = (self.wanted_on_drift() != self.on_drift()).then_some("spec.onDrift");
         let periodic = (!self.config.periodic.is_empty() && !self.runs_periodic()).then_some("spec.periodic");
         let proxy = (self.has_proxy_of_downloads() && !self.capabilities.has(Capability::Proxy))
             .then_some("spec.proxy (for downloads)");
-        drift.into_iter().chain(periodic).chain(proxy).collect()
+        let probes = self.config.probes.iter().any(|probe| !self.runs_probe(probe));
+        let probes = probes.then_some("spec.probes (https, tcp, file and unit)");
+        drift.into_iter().chain(periodic).chain(probes).chain(proxy).collect()
     }
 
     /// Whether the agent downloads through a proxy.
@@ -76,6 +108,12 @@ impl Inputs<'_> {
 
     fn has_proxy_of_downloads(&self) -> bool {
         self.config.proxy.as_ref().is_some_and(|proxy| proxy.https_proxy.is_some())
+    }
+
+    /// Whether the agent knows the target of a probe.
+    pub(crate) fn runs_probe(&self, probe: &MachineProbe) -> bool {
+        let is_of_first_release = probe.exec.is_some() || probe.http.is_some();
+        is_of_first_release || self.capabilities.has(Capability::Targets)
     }
 
     /// Whether the agent runs commands again and again.

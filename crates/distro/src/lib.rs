@@ -15,6 +15,7 @@ mod inputs;
 mod k3s;
 mod proxy;
 mod user;
+mod user_probes;
 
 use capstan_api::bootstrap::{CapstanConfigSpec, Distro};
 use capstan_api::infrastructure::SecretReference;
@@ -24,8 +25,8 @@ use capstan_plan::{
 use std::collections::BTreeMap;
 
 pub use capstan_planner::Version;
-pub use capstan_planner::facts::Maintenance;
 pub use capstan_planner::plans::RESTART_GATE;
+pub use capstan_planner::windows::Maintenance;
 pub use capstan_planner::{Fingerprint, Role};
 pub use cost::{Change, Cost, Subject, changes, classify, classify_on};
 pub use error::InputError;
@@ -78,6 +79,8 @@ pub struct Rendered {
     pub periodic: Vec<Periodic>,
     /// Windows in which drift is repaired, if that is limited to windows.
     pub repair_windows: Vec<String>,
+    /// Windows of the Host in which drift is repaired, if both are limited.
+    pub host_windows: Vec<String>,
     /// The program of the agent.
     pub agent: Option<AgentProgram>,
     /// Secrets that the agent must remove from all output.
@@ -146,7 +149,7 @@ fn check_one(config: &CapstanConfigSpec, role: Role) -> Result<(), InputError> {
         capabilities: &Capabilities::all(),
         agent: None,
         config,
-        maintenance: &Maintenance::AnyTime,
+        maintenance: &Maintenance::ANY_TIME,
         secrets: &secrets,
         restart_after: None,
         heal: Heal::default(),

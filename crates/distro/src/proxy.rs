@@ -1,9 +1,7 @@
 //! The HTTP proxy of a machine: the environment of the distribution, and the proxy of each download.
 
-mod direct;
-
 use capstan_api::bootstrap;
-use capstan_plan::{ProxyCredentials, SecretText, Source, SourceProxy, SourceUrl, TcpAddress};
+use capstan_plan::{ProxyCredentials, SecretText, Source, SourceProxy, SourceUrl, TcpAddress, no_proxy};
 use std::fmt::Write as _;
 
 use crate::error::InputError;
@@ -78,7 +76,7 @@ impl Proxy {
     /// The proxy of a download. The management plane's own server, which has a CA of its own, is reached directly.
     pub(crate) fn of_source(&self, source: &Source) -> Option<SourceProxy> {
         let SourceUrl::Https(url) = &source.url else { return None };
-        let is_direct = source.ca.is_some() || direct::is_listed(&self.direct, url.host(), url.port());
+        let is_direct = source.ca.is_some() || no_proxy::is_listed(&self.direct, url.host(), url.port());
         let address = self.https.clone().filter(|_| !is_direct)?;
         Some(SourceProxy { address, credentials: self.credentials.clone() })
     }

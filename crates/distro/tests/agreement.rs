@@ -110,7 +110,7 @@ fn fingerprint(version: &str, config: &CapstanConfigSpec) -> Fingerprint {
         capabilities: &Capabilities::all(),
         agent: None,
         config,
-        maintenance: &Maintenance::AnyTime,
+        maintenance: &Maintenance::ANY_TIME,
         secrets: &SecretFiles::new(),
         restart_after: None,
         heal: Heal::default(),

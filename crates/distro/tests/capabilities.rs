@@ -9,11 +9,11 @@ use capstan_api::bootstrap::{CapstanConfigSpec, DriftPolicy, PeriodicCommand};
 use capstan_distro::{
     Endpoint, Fingerprint, Heal, Inputs, Maintenance, Network, Rendered, Role, SecretFiles, Software, render,
 };
-use capstan_plan::windows::Windows;
 use capstan_plan::{
     AgentProgram, Capabilities, Capability, Digest, Epoch, MachineIdentity, MachinePlan, OnDrift, Revision,
     SealedPlan, SecretText,
 };
+use capstan_planner::windows::Schedule;
 use std::collections::BTreeMap;
 
 /// A configuration that asks for everything that came after the first release.
@@ -40,7 +40,7 @@ fn rendered_with(
     capabilities: &Capabilities,
     agent: Option<&AgentProgram>,
 ) -> Rendered {
-    rendered_within(&Maintenance::AnyTime, config, capabilities, agent)
+    rendered_within(&Maintenance::ANY_TIME, config, capabilities, agent)
 }
 
 fn rendered_within(
@@ -88,13 +88,20 @@ fn bytes(rendered: &Rendered) -> Vec<u8> {
     plan.probes.clone_from(&rendered.probes);
     plan.periodic.clone_from(&rendered.periodic);
     plan.repair_windows.clone_from(&rendered.repair_windows);
+    plan.host_windows.clone_from(&rendered.host_windows);
     plan.redact.clone_from(&rendered.redact);
     plan.agent.clone_from(&rendered.agent);
     plan.seal().unwrap().bytes().to_vec()
 }
 
 fn needed_by(rendered: &Rendered) -> Capabilities {
-    Capabilities::needed_by(&rendered.steps, &rendered.probes, &rendered.periodic, rendered.agent.as_ref())
+    Capabilities::needed_by(
+        &rendered.steps,
+        &rendered.probes,
+        &rendered.periodic,
+        &rendered.host_windows,
+        rendered.agent.as_ref(),
+    )
 }
 
 #[test]
@@ -181,11 +188,11 @@ fn probes_that_only_later_agents_understand_are_no_input() {
 }
 
 fn within(windows: &[&str]) -> Maintenance {
-    match Windows::parse(windows.iter().copied()) {
-        Ok(None) => Maintenance::AnyTime,
-        Ok(Some(windows)) => Maintenance::Within(windows.into()),
-        Err(error) => Maintenance::Unreadable(error.to_string()),
-    }
+    Maintenance { cluster: Schedule::read("field", windows.iter().copied()), ..Maintenance::ANY_TIME }
+}
+
+fn also_within(windows: &[&str], of_host: &[&str]) -> Maintenance {
+    Maintenance { host: Schedule::read("Host h spec.windows", of_host.iter().copied()), ..within(windows) }
 }
 
 /// What an agent does about drift if it is to be repaired in windows. Where a part is not understood, drift is rather not
@@ -226,6 +233,77 @@ fn repair_in_windows_is_what_the_agent_understands_of_it() {
         let is_plain = policy == OnDrift::Repair;
         assert_eq!(rendered.fingerprint.whole == plain.fingerprint.whole, is_plain, "{case}");
     }
+}
+
+/// Drift is repaired while the windows of the cluster and of the Host are open, or rather not at all.
+#[test]
+fn drift_waits_for_the_windows_of_the_host_too() {
+    let config =
+        CapstanConfigSpec { on_drift: Some(DriftPolicy::RepairInWindow), ..CapstanConfigSpec::default() };
+    let (night, weekend) = ("daily 01:00-05:00", "Sat,Sun 03:00-09:00");
+    let all = Capabilities::all();
+    let without_hosts = Capabilities::all().without(Capability::HostWindows);
+    let none: &[&str] = &[];
+    for (case, agent, maintenance, policy, texts, of_host, left_out) in [
+        (
+            "both",
+            &all,
+            also_within(&[night], &[weekend]),
+            OnDrift::RepairInWindow,
+            &[night][..],
+            &[weekend][..],
+            false,
+        ),
+        (
+            "only of the Host",
+            &all,
+            also_within(&[], &[weekend]),
+            OnDrift::RepairInWindow,
+            &[weekend],
+            none,
+            false,
+        ),
+        ("the same", &all, also_within(&[night], &[night]), OnDrift::RepairInWindow, &[night], none, false),
+        ("not read", &all, also_within(&[night], &["sometimes"]), OnDrift::Report, none, none, false),
+        (
+            "an agent without",
+            &without_hosts,
+            also_within(&[night], &[weekend]),
+            OnDrift::Report,
+            none,
+            none,
+            true,
+        ),
+        (
+            "an agent without, of one",
+            &without_hosts,
+            also_within(&[], &[weekend]),
+            OnDrift::RepairInWindow,
+            &[weekend],
+            none,
+            false,
+        ),
+    ] {
+        let rendered = rendered_within(&maintenance, &config, agent, None);
+        let start = rendered.steps.iter().find(|step| step.name.as_str() == "start").unwrap();
+        assert_eq!(start.on_drift, policy, "{case}");
+        assert_eq!(
+            (&rendered.repair_windows[..], &rendered.host_windows[..]),
+            (&owned(texts)[..], &owned(of_host)[..]),
+            "{case}"
+        );
+        assert_eq!(rendered.left_out.is_empty(), !left_out, "{case}");
+        assert!(needed_by(&rendered).lacking_in(agent).is_empty(), "{case}");
+        assert!(SealedPlan::parse(&bytes(&rendered)).is_ok(), "{case}");
+    }
+    let whole =
+        |of_host: &[&str]| rendered_within(&also_within(&[night], of_host), &config, &all, None).fingerprint;
+    assert_ne!(whole(&[weekend]).whole, whole(&["Sat 03:00-09:00"]).whole);
+    assert_eq!(whole(&[weekend]).restart, whole(&["Sat 03:00-09:00"]).restart);
+}
+
+fn owned(texts: &[&str]) -> Vec<String> {
+    texts.iter().map(|text| (*text).to_owned()).collect()
 }
 
 /// Windows are an input only of machines that repair in them.

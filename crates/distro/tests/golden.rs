@@ -186,7 +186,7 @@ impl Setup {
             capabilities: &self.capabilities,
             agent: None,
             config: &self.config,
-            maintenance: &Maintenance::AnyTime,
+            maintenance: &Maintenance::ANY_TIME,
             secrets: &self.secrets,
             network: &self.network,
             restart_after: None,
@@ -206,6 +206,7 @@ fn sealed(rendered: &Rendered) -> MachinePlan {
     plan.probes.clone_from(&rendered.probes);
     plan.periodic.clone_from(&rendered.periodic);
     plan.repair_windows.clone_from(&rendered.repair_windows);
+    plan.host_windows.clone_from(&rendered.host_windows);
     plan.redact.clone_from(&rendered.redact);
     plan.clone().seal().unwrap();
     plan

@@ -30,6 +30,7 @@ fn host(config: Value) -> HostFacts {
         name: "h".to_owned(),
         labels: BTreeMap::from([("rack".to_owned(), "a".to_owned())]),
         config: overlay(config),
+        windows: Vec::new(),
     }
 }
 
@@ -59,7 +60,7 @@ fn rendered(config: &CapstanConfigSpec) -> Rendered {
         capabilities: &Capabilities::all(),
         agent: None,
         config,
-        maintenance: &Maintenance::AnyTime,
+        maintenance: &Maintenance::ANY_TIME,
         secrets: &SecretFiles::new(),
         restart_after: None,
         heal: Heal::default(),

@@ -77,7 +77,7 @@ impl Machine {
             capabilities: &self.capabilities,
             agent: self.agent.as_ref(),
             config,
-            maintenance: &Maintenance::AnyTime,
+            maintenance: &Maintenance::ANY_TIME,
             secrets: &self.secrets,
             restart_after: None,
             heal: Heal::default(),
@@ -263,7 +263,7 @@ fn an_agent_that_does_not_understand_it_downloads_directly() {
     assert_eq!(environment(&old), environment(&new), "k3s understands it in any case");
     assert!(proxies(&new)[0].is_some() && new.left_out.is_empty());
     let needed = |rendered: &Rendered| {
-        Capabilities::needed_by(&rendered.steps, &rendered.probes, &rendered.periodic, None)
+        Capabilities::needed_by(&rendered.steps, &rendered.probes, &rendered.periodic, &[], None)
     };
     assert!(needed(&old).is_empty());
     assert!(needed(&new).has(Capability::Proxy));

@@ -52,7 +52,7 @@ fn script(config: &CapstanConfigSpec) -> String {
         capabilities: &Capabilities::all(),
         agent: None,
         config,
-        maintenance: &Maintenance::AnyTime,
+        maintenance: &Maintenance::ANY_TIME,
         secrets: &SecretFiles::new(),
         restart_after: None,
         heal: Heal::default(),

@@ -27,11 +27,13 @@ pub enum Capability {
     RepairWindows,
     /// `proxy` of a source.
     Proxy,
+    /// `hostWindows` of a plan.
+    HostWindows,
 }
 
 impl Capability {
     /// All of them: what this version may understand.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::OnDrift,
         Self::ReplaceAgent,
         Self::Targets,
@@ -39,6 +41,7 @@ impl Capability {
         Self::Periodic,
         Self::RepairWindows,
         Self::Proxy,
+        Self::HostWindows,
     ];
 
     /// Its name in reports. It never changes.
@@ -51,6 +54,7 @@ impl Capability {
             Self::Periodic => "periodic",
             Self::RepairWindows => "repairWindows",
             Self::Proxy => "proxy",
+            Self::HostWindows => "hostWindows",
         }
     }
 }
@@ -96,11 +100,12 @@ impl Capabilities {
         self
     }
 
-    /// What a plan with these steps, probes and periodic commands and this program of the agent needs.
+    /// What a plan with these steps, probes, periodic commands and windows of the Host and this program of the agent needs.
     pub fn needed_by(
         steps: &[Step],
         probes: &[Probe],
         periodic: &[Periodic],
+        host_windows: &[String],
         agent: Option<&AgentProgram>,
     ) -> Self {
         let has = |policy: OnDrift| steps.iter().any(|step| step.on_drift == policy);
@@ -119,6 +124,7 @@ impl Capabilities {
             has(OnDrift::RepairInWindow).then_some(Capability::RepairWindows),
             agent.is_some().then_some(Capability::ReplaceAgent),
             (!periodic.is_empty()).then_some(Capability::Periodic),
+            (!host_windows.is_empty()).then_some(Capability::HostWindows),
             sources.any(|source| source.proxy.is_some()).then_some(Capability::Proxy),
             targets.any(|target| !target.is_of_first_release()).then_some(Capability::Targets),
         ];

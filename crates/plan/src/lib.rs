@@ -29,6 +29,7 @@ pub mod heartbeat;
 pub mod host_join;
 mod identity;
 pub mod instruction;
+pub mod no_proxy;
 mod path;
 mod report;
 mod schema;

@@ -39,6 +39,41 @@ pub enum Opening {
     },
 }
 
+/// Whether several sets of windows are open at the same time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Together {
+    /// Each of them has one open.
+    Open,
+    /// One of them has none open.
+    Closed {
+        /// When each of them has one open for the first time; `None` if that is not within two weeks.
+        opens: Option<Timestamp>,
+    },
+}
+
+/// How far ahead a time is looked for at which several sets of windows are open. Windows repeat every week.
+const AHEAD: SignedDuration = SignedDuration::from_hours(14 * 24);
+
+/// Whether all of these are open at the same time. None at all are.
+pub fn together(sets: &[&Windows], now: Timestamp) -> Together {
+    let mut time = now;
+    loop {
+        // Nothing is open in all of them before the last of those that are closed opens.
+        let opens = sets.iter().filter_map(|windows| match windows.at(time) {
+            Opening::Open { .. } => None,
+            Opening::Closed { opens } => Some(opens),
+        });
+        match opens.max() {
+            None if time == now => return Together::Open,
+            None => return Together::Closed { opens: Some(time) },
+            // A single set is looked at once: it opens whenever it does.
+            Some(opens) if sets.len() == 1 => return Together::Closed { opens: Some(opens) },
+            Some(opens) if opens.duration_since(now) > AHEAD => return Together::Closed { opens: None },
+            Some(opens) => time = opens,
+        }
+    }
+}
+
 /// A text that is not a window.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
@@ -271,7 +306,69 @@ mod tests {
         assert_eq!(Windows::parse([]), Ok(None));
     }
 
+    #[test]
+    fn sets_are_open_together_from_the_first_time_at_which_each_is() {
+        let parsed = |texts: &[&str]| Windows::parse(texts.iter().copied()).expect("windows").expect("some");
+        let opens = |time: &str| Together::Closed { opens: Some(at(time)) };
+        for (one, other, now, expected) in [
+            ("daily 01:00-05:00", "Sat 03:00-09:00", "2026-11-21T04:00:00Z", Together::Open),
+            ("daily 01:00-05:00", "Sat 03:00-09:00", "2026-11-21T02:00:00Z", opens("2026-11-21T03:00:00Z")),
+            ("daily 01:00-05:00", "Sat 03:00-09:00", "2026-11-21T05:00:00Z", opens("2026-11-28T03:00:00Z")),
+            // They begin when the other ends, over the end of the week.
+            (
+                "daily 22:00-02:00",
+                "Sun,Mon 01:00-22:00",
+                "2026-11-21T12:00:00Z",
+                opens("2026-11-22T01:00:00Z"),
+            ),
+            (
+                "daily 01:00-02:00",
+                "daily 02:00-03:00",
+                "2026-11-21T01:30:00Z",
+                Together::Closed { opens: None },
+            ),
+            ("Sat 01:00-02:00", "Sun 01:00-02:00", "2026-11-21T01:30:00Z", Together::Closed { opens: None }),
+        ] {
+            let (one, other) = (parsed(&[one]), parsed(&[other]));
+            assert_eq!(together(&[&one, &other], at(now)), expected, "{one:?} {other:?} {now}");
+            assert_eq!(together(&[&other, &one], at(now)), expected, "{one:?} {other:?} {now}");
+        }
+        let one = parsed(&["Sat 01:00-02:00"]);
+        assert_eq!(together(&[&one], at("2026-11-21T02:00:00Z")), opens("2026-11-28T01:00:00Z"));
+        assert_eq!(together(&[], at("2026-11-21T02:00:00Z")), Together::Open);
+    }
+
     proptest! {
+        /// What opens together is open, and no window of both was open before.
+        #[test]
+        fn sets_open_together_at_the_first_minute_of_both(
+            days in prop::array::uniform2(0_usize..7), begins in prop::array::uniform2(0_i64..1440),
+            lengths in prop::array::uniform2(1_i64..=1440), second in 0_i64..4_000_000_000,
+        ) {
+            let window = |index: usize| {
+                let end = (begins[index] + lengths[index]) % 1440;
+                let text = format!("{} {:02}:{:02}-{:02}:{:02} Europe/Berlin", DAYS[days[index]].0,
+                    begins[index] / 60, begins[index] % 60, end / 60, end % 60);
+                Windows::parse([text.as_str()]).expect("a window").expect("one")
+            };
+            let (one, other) = (window(0), window(1));
+            let now = Timestamp::from_second(second / 60 * 60).expect("a time");
+            let are_open = |time: Timestamp| {
+                [&one, &other].iter().all(|windows| matches!(windows.at(time), Opening::Open { .. }))
+            };
+            let minutes = |count: i64| (0..count)
+                .map(move |minute| now.checked_add(SignedDuration::from_mins(minute)).expect("a time"));
+            match together(&[&one, &other], now) {
+                Together::Open => prop_assert!(are_open(now)),
+                Together::Closed { opens: Some(opens) } => {
+                    prop_assert!(are_open(opens));
+                    let waited = opens.duration_since(now).as_mins();
+                    prop_assert!(!minutes(waited).step_by(61).any(are_open));
+                }
+                Together::Closed { opens: None } => prop_assert!(!minutes(14 * 1440).step_by(61).any(are_open)),
+            }
+        }
+
         /// No text makes the reader panic, and a window that is read opens within eight days.
         #[test]
         fn any_window_opens_within_eight_days(

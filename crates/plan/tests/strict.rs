@@ -286,6 +286,8 @@ fn limits_and_contradictions_are_refused_with_their_field() {
         "repairWindows: must be 0 to 32, not 33",
     );
     refused(|p| p.repair_windows = vec!["x".repeat(129)], "repairWindows[0]: must be 1 to 128, not 129");
+    refused(|p| p.host_windows = vec!["x".to_owned(); 33], "hostWindows: must be 0 to 32, not 33");
+    refused(|p| p.host_windows = vec![String::new()], "hostWindows[0]: must be 1 to 128, not 0");
     refused(|p| p.probes[0].interval_seconds = 0, "probes[0].intervalSeconds");
     refused(|p| p.probes[0].timeout_seconds = 0, "probes[0].timeoutSeconds");
     refused(|p| p.probes[0].success_threshold = 0, "probes[0].successThreshold");

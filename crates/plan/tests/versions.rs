@@ -64,13 +64,20 @@ fn using(capability: Capability) -> MachinePlan {
             plan.steps[1].on_drift = OnDrift::RepairInWindow;
             plan.repair_windows.push("Sat,Sun 02:00-06:00 Europe/Berlin".to_owned());
         }
+        Capability::HostWindows => plan.host_windows.push("daily 01:00-05:00 UTC".to_owned()),
         Capability::Cancel => panic!("it is no part of a plan"),
     }
     plan
 }
 
 fn needed_by(plan: &MachinePlan) -> Capabilities {
-    Capabilities::needed_by(&plan.steps, &plan.probes, &plan.periodic, plan.agent.as_ref())
+    Capabilities::needed_by(
+        &plan.steps,
+        &plan.probes,
+        &plan.periodic,
+        &plan.host_windows,
+        plan.agent.as_ref(),
+    )
 }
 
 fn bytes(plan: &MachinePlan) -> Vec<u8> {
@@ -108,11 +115,11 @@ fn a_plan_of_the_first_release_is_read_by_this_version() {
 fn names_of_capabilities_stay() {
     assert_eq!(
         Capability::ALL.map(Capability::name),
-        ["onDrift", "replaceAgent", "targets", "cancel", "periodic", "repairWindows", "proxy"]
+        ["onDrift", "replaceAgent", "targets", "cancel", "periodic", "repairWindows", "proxy", "hostWindows"]
     );
     assert_eq!(
         Capabilities::all().to_string(),
-        "onDrift, replaceAgent, targets, cancel, periodic, repairWindows, proxy"
+        "onDrift, replaceAgent, targets, cancel, periodic, repairWindows, proxy, hostWindows"
     );
 }
 

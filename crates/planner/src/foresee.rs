@@ -9,10 +9,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::Version;
 use crate::change::{Change, Cost};
 use crate::etcd::{Member, Members};
-use crate::facts::{MachineFacts, Maintenance};
+use crate::facts::MachineFacts;
 use crate::machines::MachineStep;
 use crate::plans::{Elected, is_drained_first, others_serve, runs_ahead};
 use crate::wait::Wait;
+use crate::windows::Maintenance;
 
 /// Decisions, for each machine there is or should be. Far more than any change takes.
 const ROUNDS: usize = 8;
@@ -74,7 +75,7 @@ pub struct Beside {
 pub fn think(question: Question<'_>, next: impl Fn(&[MachineFacts], usize) -> MachineStep) -> Foresight {
     let Question { mut facts, mut beside, first, replicas, version, now } = question;
     // What happens is foreseen, not when: `capstan plan` says beside it when windows are open.
-    facts.iter_mut().for_each(|machine| machine.maintenance = Maintenance::AnyTime);
+    facts.iter_mut().for_each(|machine| machine.maintenance = Maintenance::ANY_TIME);
     let drained = facts.iter().filter(|machine| is_drained_first(machine, &facts, now));
     let drained = drained.map(|machine| machine.name.clone()).collect();
     let mut foresight = Foresight { drained, ..Foresight::default() };

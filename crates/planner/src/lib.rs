@@ -35,8 +35,8 @@ pub mod role;
 pub mod spare;
 pub mod text;
 pub mod wait;
+pub mod windows;
 
-pub use capstan_plan::windows;
 pub use capstan_text::Version;
 pub use change::{Change, Cost};
 pub use facts::{EtcdView, MachineFacts};

@@ -55,8 +55,19 @@ pub fn kept_out() -> Wait {
 }
 
 /// Machines may be drained and restarted in maintenance windows only, and none is open.
-pub(crate) fn window(opens: jiff::Timestamp) -> Wait {
-    format!("waits for its maintenance window, which opens at {}", crate::text::rfc3339(opens))
+pub(crate) fn window(opens: jiff::Timestamp, closed: &[&str]) -> Wait {
+    let verb = if closed.len() == 1 { "is" } else { "are" };
+    let (opens, closed) = (crate::text::rfc3339(opens), closed.join(" and "));
+    format!("waits for its maintenance window, which opens at {opens}; now {closed} {verb} closed")
+}
+
+/// The windows of these fields are not open at the same time.
+pub(crate) fn windows_apart(fields: &[&str]) -> Wait {
+    let fields = fields.join(" and ");
+    format!(
+        "waits for maintenance windows that are not open at the same time in the next two weeks: change {fields} so that they \
+         overlap"
+    )
 }
 
 /// The maintenance windows cannot be read.

@@ -2,6 +2,7 @@
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
+use capstan_agent::route::{ProxySettings, Route};
 use capstan_plan::{HttpsUrl, SecretText, SourceUrl};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -62,6 +63,8 @@ pub struct Config {
     pub interlock_directory: String,
     /// File that says how registries of images are asked.
     pub agent_registries_file: String,
+    /// Proxy for the management cluster and registries. Upstream takes it from the environment.
+    pub proxy: Option<ProxySettings>,
     /// For plugins that give credentials for registries, which are not supported.
     pub image_credential_provider_config: String,
     /// The same.
@@ -125,12 +128,22 @@ impl Config {
                 return wrong(format!("{field} must be an absolute path, and not /"));
             }
         }
+        self.route()?;
         match self.in_work_directory() {
             Some(what) => wrong(format!(
                 "workDirectory is removed before each plan, and {what} is in it; name a folder that contains nothing else"
             )),
             None => Ok(()),
         }
+    }
+
+    /// How servers are reached.
+    ///
+    /// # Errors
+    /// If `proxy` is invalid.
+    pub fn route(&self) -> Result<Route, ConfigError> {
+        let route = self.proxy.as_ref().map(Route::of).transpose();
+        route.map(Option::unwrap_or_default).or_else(|error| wrong(format!("proxy.{error}")))
     }
 
     /// What would be lost with the execution folders.
@@ -183,6 +196,8 @@ impl ConnectionInfo {
 pub struct Access {
     /// Its address.
     pub server: HttpsUrl,
+    /// The proxy for it in the kubeconfig, which counts for this server in any case.
+    pub proxy: Option<Route>,
     /// CAs, in PEM; those of the operating system if there are none.
     pub ca: Option<Pem>,
     /// Bearer token.
@@ -283,7 +298,6 @@ impl Access {
         let refused = [
             ("cluster.insecure-skip-tls-verify", cluster.insecure_skip_tls_verify),
             ("cluster.tls-server-name", !cluster.tls_server_name.is_empty()),
-            ("cluster.proxy-url", !cluster.proxy_url.is_empty()),
             ("user.tokenFile", !user.token_file.is_empty()),
             ("user.username", !user.username.is_empty()),
             ("user.exec", user.exec.is_some()),
@@ -296,6 +310,16 @@ impl Access {
         let server = format!("{}/", cluster.server.trim_end_matches('/'));
         let Ok(SourceUrl::Https(server)) = SourceUrl::new(server) else {
             return wrong("kubeConfig: cluster.server must be https://host[:port]");
+        };
+        let settings = ProxySettings { url: cluster.proxy_url.clone(), ..ProxySettings::default() };
+        let proxy = match cluster.proxy_url.is_empty() {
+            true => None,
+            false => Some(Route::of(&settings).or_else(|_| {
+                wrong(
+                    "kubeConfig: cluster.proxy-url must be http://HOST[:PORT]; a proxy with user and password is named in proxy of \
+                     the configuration",
+                )
+            })?),
         };
         let ca = pem(
             "cluster.certificate-authority",
@@ -311,7 +335,7 @@ impl Access {
             _ => return wrong("kubeConfig: user.client-certificate and user.client-key belong together"),
         };
         let token = Some(user.token).filter(|token| !token.is_empty()).map(SecretText::new);
-        Ok(Self { server, ca, token, identity })
+        Ok(Self { server, proxy, ca, token, identity })
     }
 }
 
@@ -431,13 +455,35 @@ contexts:
     }
 
     #[test]
+    fn a_proxy_comes_from_the_configuration_or_the_kubeconfig() {
+        let config = |text: &str| {
+            let text = format!("localEnabled: true\nlocalPlanDirectory: /p\n{text}");
+            parse::<Config>("c.yaml", text.as_bytes()).expect("YAML")
+        };
+        let with =
+            config("proxy: {url: 'http://p:3128', noProxy: [10.0.0.0/8], username: u, password: hunter2}");
+        let route = with.route().expect("a route");
+        assert!(route.to("rancher.example", 443).is_some() && route.to("10.0.0.1", 443).is_none());
+        assert!(!format!("{with:?}").contains("hunter2"));
+        assert_eq!(config("").route(), Ok(Route::default()));
+        let error =
+            config("proxy: {url: 'p:3128', password: hunter2}").check().expect_err("no URL").to_string();
+        assert!(error.starts_with("proxy.url") && !error.contains("hunter2"), "{error}");
+        assert!(Access::of(KUBECONFIG).expect("a kubeconfig").proxy.is_none());
+        let proxied = KUBECONFIG.replace("certificate-authority-data: UEVN", "proxy-url: 'http://p:3128'");
+        let proxy = Access::of(&proxied).expect("a kubeconfig").proxy.expect("a proxy");
+        assert!(proxy.to("10.0.0.1", 6443).is_some());
+    }
+
+    #[test]
     fn what_is_not_supported_is_refused_by_its_name() {
         let user = |text: &str| KUBECONFIG.replace("token: hunter2", text);
         let cluster = |text: &str| KUBECONFIG.replace("certificate-authority-data: UEVN", text);
         for (kubeconfig, named) in [
             (cluster("insecure-skip-tls-verify: true"), "insecure-skip-tls-verify"),
             (cluster("tls-server-name: x"), "tls-server-name"),
-            (cluster("proxy-url: 'http://p'"), "proxy-url"),
+            (cluster("proxy-url: 'https://p'"), "proxy-url"),
+            (cluster("proxy-url: 'http://u:hunter2@p'"), "proxy-url"),
             (cluster("certificate-authority-data: '?'"), "certificate-authority-data"),
             (user("tokenFile: /t"), "tokenFile"),
             (user("exec: {command: x}"), "exec"),

@@ -4,7 +4,7 @@
 //! wrong opens no window: a machine without a battery starts with any time, and a clock may be set at any moment.
 
 use capstan_plan::limits::LIFE_HOURS;
-use capstan_plan::windows::{Opening, Windows};
+use capstan_plan::windows::{Together, Windows, together};
 use capstan_plan::{MachinePlan, VerifiedPlan};
 use jiff::{SignedDuration, Timestamp};
 use std::time::Duration;
@@ -58,7 +58,8 @@ impl Reading {
 /// Whether one of the windows of the plan is open now. Otherwise what the repair waits for, for users.
 pub(crate) fn is_open(plan: &VerifiedPlan, clock: &WallClock) -> Result<(), String> {
     let plan = plan.plan();
-    let Ok(Some(windows)) = Windows::parse(plan.repair_windows.iter().map(String::as_str)) else {
+    let parse = |texts: &[String]| Windows::parse(texts.iter().map(String::as_str));
+    let (Ok(Some(windows)), Ok(of_host)) = (parse(&plan.repair_windows), parse(&plan.host_windows)) else {
         return Err(
             "it is only reported, because the maintenance windows of the plan cannot be read".to_owned()
         );
@@ -74,11 +75,17 @@ pub(crate) fn is_open(plan: &VerifiedPlan, clock: &WallClock) -> Result<(), Stri
             "its repair waits until the clock of the machine has run evenly for ten minutes".to_owned()
         );
     }
-    match windows.at(reading.now) {
-        Opening::Open { .. } => Ok(()),
-        Opening::Closed { opens } => {
+    let sets: Vec<&Windows> = [&windows].into_iter().chain(&of_host).collect();
+    match together(&sets, reading.now) {
+        Together::Open => Ok(()),
+        Together::Closed { opens: Some(opens) } => {
             Err(format!("its repair waits for the maintenance window that opens at {opens}"))
         }
+        Together::Closed { opens: None } => Err(
+            "it is only reported, because the windows of the cluster and of the Host are not open at the same time in the next \
+             two weeks"
+                .to_owned(),
+        ),
     }
 }
 
@@ -101,6 +108,10 @@ mod tests {
 
     /// A plan that was made on 2026-03-01.
     fn plan(windows: &[&str]) -> VerifiedPlan {
+        plan_on_host(windows, &[])
+    }
+
+    fn plan_on_host(windows: &[&str], host_windows: &[&str]) -> VerifiedPlan {
         let machine = MachineIdentity {
             name: "web-0".parse().expect("a name"),
             machine_id: "id".parse().expect("an ID"),
@@ -108,7 +119,9 @@ mod tests {
         let mut plan =
             MachinePlan::new(machine.clone(), Revision::FIRST, Epoch(1), at("2026-03-31T00:00:00Z"));
         plan.steps = vec![Step::new("gate".parse().expect("a name"), Action::Gate(Gate {}))];
-        plan.repair_windows = windows.iter().map(|window| (*window).to_owned()).collect();
+        let texts = |windows: &[&str]| windows.iter().map(|window| (*window).to_owned()).collect();
+        plan.repair_windows = texts(windows);
+        plan.host_windows = texts(host_windows);
         let key = SigningKey::from_seed(&[1; 32]);
         let keys: TrustedKeys = [key.public()].into_iter().collect();
         plan.seal().expect("a plan").sign(&key).verify(&keys, &machine).expect("a plan")
@@ -153,6 +166,28 @@ mod tests {
                 }
             };
             assert_eq!(is_open(&plan(windows), &settled(at(now))), expected, "{windows:?} {now}");
+        }
+    }
+
+    #[test]
+    fn the_windows_of_the_host_must_be_open_too() {
+        // 2026-03-28 is a Saturday.
+        let (night, weekend) = (&["daily 01:00-05:00"][..], &["Sat,Sun 03:00-09:00"][..]);
+        let waits =
+            |opens: &str| Err(format!("its repair waits for the maintenance window that opens at {opens}"));
+        for (now, expected) in [
+            ("2026-03-28T02:00:00Z", waits("2026-03-28T03:00:00Z")),
+            ("2026-03-28T04:00:00Z", Ok(())),
+            ("2026-03-28T06:00:00Z", waits("2026-03-29T03:00:00Z")),
+        ] {
+            assert_eq!(is_open(&plan_on_host(night, weekend), &settled(at(now))), expected, "{now}");
+        }
+        let now = settled(at("2026-03-28T04:00:00Z"));
+        let apart = is_open(&plan_on_host(night, &["daily 05:00-06:00"]), &now).expect_err("closed");
+        assert!(apart.contains("are not open at the same time"), "{apart}");
+        for (cluster, host) in [(night, &["sometimes"][..]), (&[], night)] {
+            let why = is_open(&plan_on_host(cluster, host), &now).expect_err("closed");
+            assert!(why.contains("cannot be read"), "{why}");
         }
     }
 

@@ -20,6 +20,7 @@ use super::cancel::Cancel;
 use super::files;
 use crate::https::{Connection, Trust};
 use crate::machine::{MachineError, is_full, remedy};
+use crate::route::Route;
 
 /// Timeout of a source that sends nothing.
 const SILENCE: Duration = Duration::from_secs(60);
@@ -60,11 +61,23 @@ impl Refusal {
 #[derive(Clone, Debug)]
 pub(super) struct Cache {
     folder: PathBuf,
+    /// How servers of the management plane are reached, which are those with a CA of their own.
+    route: Route,
 }
 
 impl Cache {
     pub(super) fn new(folder: PathBuf) -> Self {
-        Self { folder }
+        Self { folder, route: Route::default() }
+    }
+
+    /// The same in another folder.
+    pub(super) fn at(self, folder: PathBuf) -> Self {
+        Self { folder, ..self }
+    }
+
+    /// The same, with servers of the management plane reached this way.
+    pub(super) fn through(self, route: Route) -> Self {
+        Self { route, ..self }
     }
 
     /// The path of an artifact, if it was downloaded.
@@ -147,7 +160,7 @@ impl Cache {
     ) -> Result<(), Refusal> {
         if part.size < size {
             // Held until all is there: without it nothing more comes.
-            let (_connection, mut answer) = ask(url, source, part.size).await?;
+            let (_connection, mut answer) = ask(url, source, &self.route, part.size).await?;
             part = self.continue_with(part, &answer, digest, size).await?;
             while let Some(frame) = timeout(SILENCE, answer.body_mut().frame())
                 .await
@@ -292,6 +305,7 @@ impl Part {
 async fn ask(
     url: &HttpsUrl,
     source: &Source,
+    route: &Route,
     from: u64,
 ) -> Result<(Connection, Response<hyper::body::Incoming>), Refusal> {
     let trust = match &source.ca {
@@ -299,7 +313,9 @@ async fn ask(
         None => Trust::system(),
     };
     let trust = trust.map_err(Refusal::lasting)?;
-    let connection = Connection::open_through(source.proxy.as_ref(), &trust, url.host(), url.port()).await;
+    let own = source.ca.as_ref().and_then(|_| route.to(url.host(), url.port()));
+    let proxy = source.proxy.as_ref().or(own);
+    let connection = Connection::open_through(proxy, &trust, url.host(), url.port()).await;
     let mut connection = connection.map_err(Refusal::passing)?;
     let mut request = Request::get(url.path())
         .header(HOST, url.authority())

@@ -38,6 +38,7 @@ use crate::image::ImageReference;
 use crate::machine::{
     CommandKey, Found, HttpGet, Invocation, Machine, MachineError, Metadata, Ran, Resumed, Surroundings,
 };
+use crate::route::Route;
 
 /// The machine that this program runs on.
 #[derive(Debug)]
@@ -78,7 +79,13 @@ impl Linux {
     /// Caches downloaded artifacts in this folder.
     #[must_use]
     pub fn caching_in(self, folder: impl Into<PathBuf>) -> Self {
-        Self { cache: Cache::new(folder.into()), ..self }
+        Self { cache: self.cache.at(folder.into()), ..self }
+    }
+
+    /// Reaches servers of the management plane this way.
+    #[must_use]
+    pub fn through(self, route: Route) -> Self {
+        Self { cache: self.cache.through(route), ..self }
     }
 
     /// Lets commands outlive this process: each is started by a supervisor, with its records in this folder.

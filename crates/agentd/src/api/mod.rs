@@ -9,6 +9,7 @@ pub(crate) use follow::follow;
 
 use bytes::Bytes;
 use capstan_agent::https::{Connection, Trust};
+use capstan_agent::route::Route;
 use capstan_plan::{HttpsUrl, SecretText};
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::body::Incoming;
@@ -59,6 +60,7 @@ impl ApiError {
 pub(crate) struct Api {
     server: HttpsUrl,
     trust: Trust,
+    route: Route,
     /// What we show: the enrolment token, and later our own.
     token: Option<SecretText>,
     /// A connection that is open and has nothing to do.
@@ -66,12 +68,13 @@ pub(crate) struct Api {
 }
 
 impl Api {
-    pub(crate) fn new(server: HttpsUrl, trust: Trust, token: Option<SecretText>) -> Self {
-        Self { server, trust, token, spare: Mutex::default() }
+    pub(crate) fn new(server: HttpsUrl, trust: Trust, route: Route, token: Option<SecretText>) -> Self {
+        Self { server, trust, route, token, spare: Mutex::default() }
     }
 
     async fn connect(&self) -> Result<Connection, ApiError> {
-        let opened = Connection::open(&self.trust, self.server.host(), self.server.port()).await;
+        let (host, port) = (self.server.host(), self.server.port());
+        let opened = Connection::open_through(self.route.to(host, port), &self.trust, host, port).await;
         opened.map_err(ApiError::Connection)
     }
 

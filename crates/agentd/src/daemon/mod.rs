@@ -26,7 +26,7 @@ use crate::config::Config;
 use crate::credential::{Credential, Key};
 use crate::paths::Paths;
 use crate::status::Board;
-use crate::{Failure, enroll, files, say, service, supervise};
+use crate::{Failure, enroll, files, proxy, say, service, supervise};
 
 /// How long to wait before the journal is opened again.
 const AGAIN: Duration = Duration::from_secs(2);
@@ -174,7 +174,9 @@ async fn own_digest() -> Option<Digest> {
 pub(crate) async fn open(paths: &Paths) -> io::Result<Engine<Linux, DiskStore, SystemClock>> {
     let store = DiskStore::open(paths.state()).await?;
     let journal = Journal::open(store).await.map_err(io::Error::other)?;
+    // Without a route the agent does what needs no server.
     let machine = Linux::rooted(paths.root())?
+        .through(proxy::route(paths).unwrap_or_default())
         .caching_in(paths.cache())
         .supervising(paths.commands(), supervise::program());
     let engine = Engine::new(machine, journal, SystemClock);

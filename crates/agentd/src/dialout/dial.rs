@@ -18,7 +18,7 @@ use super::{execute, register};
 use crate::api::{ApiError, Client, follow};
 use crate::backoff::Backoff;
 use crate::paths::Paths;
-use crate::{Failure, files, say};
+use crate::{Failure, files, proxy, say};
 
 /// Waits between two looks for the approval, which nothing announces: a join token cannot watch.
 const FIRST: Duration = Duration::from_secs(2);
@@ -38,7 +38,8 @@ pub(crate) async fn run(paths: &Paths) -> Result<(), Failure> {
 
 async fn work(places: &Places<'_>) -> Result<(), Failure> {
     let missing = || Failure::new("this machine is not registered: run `capstan-agent register`");
-    let mut registration = Registration::read(places)?.ok_or_else(missing)?;
+    let registration = Registration::read(places)?.ok_or_else(missing)?;
+    let mut registration = registration.through(proxy::route(places.0)?);
     let key = HostKey::take(places)?;
     if registration.credential.is_none() && !wait_for_credential(places, &key, &mut registration).await? {
         say!("the registration {} was denied or deleted", registration.name);
@@ -264,7 +265,9 @@ impl Outside for Real<'_> {
     }
 
     async fn run(&mut self, script: &HostScript) -> ScriptOutput {
-        execute::run(script).await
+        // A script may fetch something from the management plane, such as the program of the agent.
+        let environment = proxy::route(self.places.0).map(|route| route.environment()).unwrap_or_default();
+        execute::run(script, &environment).await
     }
 
     async fn answer(&mut self, answer: &InstructionAnswer) -> Result<(), Failure> {

@@ -8,8 +8,8 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{Child, Command};
 use tokio::time::timeout;
 
-/// Runs the script as the user of this process. What cannot be started says so on standard error.
-pub(super) async fn run(script: &HostScript) -> ScriptOutput {
+/// Runs the script as the user of this process, with these variables. What cannot be started says so on standard error.
+pub(super) async fn run(script: &HostScript, environment: &[(&str, String)]) -> ScriptOutput {
     let failed = |error: std::io::Error| ScriptOutput {
         code: None,
         stdout: Vec::new().into(),
@@ -21,6 +21,7 @@ pub(super) async fn run(script: &HostScript) -> ScriptOutput {
         .env_clear()
         .env("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
         .env("HOME", "/root")
+        .envs(environment.iter().map(|(name, value)| (name, value)))
         .current_dir("/")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -102,7 +103,7 @@ mod tests {
 
     async fn of(script: &str, timeout_seconds: u32) -> (Option<i32>, String, String) {
         let script = HostScript { script: script.into(), timeout_seconds, answer_key: Vec::new().into() };
-        let output = run(&script).await;
+        let output = run(&script, &[("no_proxy", "localhost".to_owned())]).await;
         let text = |content: &capstan_plan::Content| String::from_utf8_lossy(content.as_bytes()).into_owned();
         (output.code, text(&output.stdout), text(&output.stderr))
     }
@@ -112,7 +113,10 @@ mod tests {
         let (code, out, err) = of("echo \"<$1>\"; echo no >&2; exit 3", 60).await;
         assert_eq!((code, out.as_str(), err.as_str()), (Some(3), "<>\n", "no\n"));
         // Nothing of the agent's own environment reaches it.
-        assert_eq!(of("echo ${CARGO_MANIFEST_DIR:-none} $HOME", 60).await.1, "none /root\n");
+        assert_eq!(
+            of("echo ${CARGO_MANIFEST_DIR:-none} $HOME $no_proxy", 60).await.1,
+            "none /root localhost\n"
+        );
     }
 
     #[tokio::test]

@@ -16,5 +16,5 @@ mod unit;
 mod unregister;
 
 pub(crate) use dial::run as dial;
-pub(crate) use register::run as register;
+pub(crate) use register::{Proxy, run as register};
 pub(crate) use unregister::run as unregister;

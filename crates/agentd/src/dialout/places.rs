@@ -2,12 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::paths::Paths;
-
-const ETC: &str = "/etc/capstan-host";
-const STATE: &str = "/var/lib/capstan-host";
-const BINARY: &str = "/opt/capstan-host/capstan-agent";
-const UNIT: &str = "/etc/systemd/system/capstan-host.service";
+use crate::paths::{HOST_BINARY, HOST_ETC, HOST_STATE, HOST_UNIT, Paths};
 
 /// Where everything lies, below the folder that stands for `/`.
 #[derive(Clone, Debug)]
@@ -30,19 +25,19 @@ impl Places<'_> {
     }
 
     pub(super) fn etc(&self) -> PathBuf {
-        self.0.below(ETC)
+        self.0.below(HOST_ETC)
     }
 
     pub(super) fn state(&self) -> PathBuf {
-        self.0.below(STATE)
+        self.0.below(HOST_STATE)
     }
 
     pub(super) fn binary(&self) -> PathBuf {
-        self.0.below(BINARY)
+        self.0.below(HOST_BINARY)
     }
 
     pub(super) fn unit(&self) -> PathBuf {
-        self.0.below(UNIT)
+        self.0.below(HOST_UNIT)
     }
 
     /// Whether this is the machine we run on, and not a folder that looks like one.

@@ -14,20 +14,41 @@ use super::places::Places;
 use super::registration::{HostKey, Registration};
 use super::unit;
 use crate::paths::Paths;
-use crate::{Failure, print};
+use crate::{Failure, print, proxy};
+
+/// What is said in place of a proxy.
+const DIRECT: &str = "direct";
 
 /// A token has a few kilobytes.
 const LONGEST: u64 = 128 * 1024;
+
+/// How the management plane is reached from now on.
+pub(crate) struct Proxy {
+    /// The proxy, or `direct` for none.
+    pub(crate) url: String,
+    /// Servers that are reached without it.
+    pub(crate) direct: Vec<String>,
+}
 
 /// Registers the machine. May be cut off anywhere, and run again with the same token.
 pub(crate) async fn run(
     paths: &Paths,
     token_file: &Path,
     again: bool,
+    proxy: Option<Proxy>,
     with_service: bool,
 ) -> Result<(), Failure> {
     let places = Places(paths);
     let token = JoinToken::parse(&read_token(token_file)?).map_err(Failure::new)?;
+    let file = match &proxy {
+        None => proxy::read(paths)?,
+        Some(proxy) if proxy.url == DIRECT => None,
+        Some(Proxy { url, direct }) => Some(proxy::content(url, direct)?),
+    };
+    let route = match &proxy {
+        None => proxy::route(paths)?,
+        Some(_) => file.as_deref().map(proxy::parse).transpose()?.unwrap_or_default(),
+    };
     let key = HostKey::take(&places)?;
     let former = Registration::read(&places)?;
     let mut registration = match former.clone() {
@@ -38,7 +59,8 @@ pub(crate) async fn run(
             )));
         }
         // It was cut off, or the plane could not be reached.
-        Some(mut begun) if begun.is_of(&token, &key) && begun.credential.is_none() && !again => {
+        Some(begun) if begun.is_of(&token, &key) && begun.credential.is_none() && !again => {
+            let mut begun = begun.through(route);
             begun.join_with(token);
             if begun.is_created && is_gone(&begun).await? {
                 return Err(Failure::new(format!(
@@ -48,17 +70,24 @@ pub(crate) async fn run(
             }
             begun
         }
-        _ => Registration::new(token, &key),
+        _ => Registration::new(token, &key).through(route),
     };
     if with_service && places.is_machine() {
         // It would write what it knows over what follows.
         unit::halt(&places).await?;
+    }
+    let former_proxy = proxy::read(paths)?;
+    if former_proxy != file {
+        proxy::write(paths, file.as_deref())?;
     }
     registration.write(&places)?;
     if let Err(error) = create(&places, &key, &mut registration).await {
         // The machine goes on with the registration that it has: nothing else may reach it.
         if let Some(former) = former.filter(|former| former.credential.is_some()) {
             former.write(&places)?;
+            if former_proxy != file {
+                proxy::write(paths, former_proxy.as_deref())?;
+            }
             if with_service && places.is_machine() {
                 unit::resume(&places).await?;
             }

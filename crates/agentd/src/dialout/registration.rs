@@ -3,6 +3,7 @@
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use capstan_agent::https::Trust;
+use capstan_agent::route::Route;
 use capstan_pki::machine_token::TokenQuery;
 use capstan_plan::host_join::{JoinRequest, JoinToken, registration_name};
 use capstan_plan::instruction::RegisteredHost;
@@ -75,6 +76,9 @@ pub(super) struct Registration {
     joining: Option<SecretText>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) credential: Option<HostCredential>,
+    /// How the management plane is reached.
+    #[serde(skip)]
+    route: Route,
 }
 
 impl Registration {
@@ -101,10 +105,16 @@ impl Registration {
             is_created: false,
             joining: Some(token.bearer),
             credential: None,
+            route: Route::default(),
         }
     }
 
-    /// The registration on the disk. An error repeats nothing of it.
+    /// The same, with the management plane reached this way.
+    pub(super) fn through(self, route: Route) -> Self {
+        Self { route, ..self }
+    }
+
+    /// The registration on the disk, with the management plane reached directly. An error repeats nothing of it.
     pub(super) fn read(places: &Places<'_>) -> Result<Option<Self>, Failure> {
         let path = places.registration();
         let wrong = |what: &str| Failure::new(format!("{}: {what}", path.display()));
@@ -172,7 +182,7 @@ impl Registration {
         let trust = Trust::pinned(self.ca.as_bytes())
             .map_err(|error| Failure::new(format!("the CA in the join token: {error}")))?;
         let own = self.credential.as_ref().map(|credential| &credential.token);
-        Ok(Api::new(server?, trust, own.or(self.joining.as_ref()).cloned()))
+        Ok(Api::new(server?, trust, self.route.clone(), own.or(self.joining.as_ref()).cloned()))
     }
 
     /// The HostRegistrations of the namespace.

@@ -4,6 +4,7 @@ use std::process::Output;
 use tokio::process::Command;
 
 use super::places::Places;
+use crate::service::PROTECTION;
 use crate::{Failure, files};
 
 const NAME: &str = "capstan-host.service";
@@ -23,8 +24,7 @@ fn content(places: &Places<'_>) -> String {
          Restart=on-failure\n\
          RestartSec=5s\n\
          KillMode=process\n\
-         OOMScoreAdjust=-900\n\
-         LimitCORE=0\n\
+         {PROTECTION}\
          \n\
          [Install]\n\
          WantedBy=multi-user.target\n",
@@ -97,5 +97,6 @@ mod tests {
         let unit = content(&Places(&paths));
         assert!(unit.contains("\nExecStart=/opt/capstan-host/capstan-agent dial\n"));
         assert!(unit.contains("\nRestart=on-failure\n") && unit.contains("\nKillMode=process\n"));
+        crate::service::tests::is_protected_and_limits_no_command(&unit);
     }
 }

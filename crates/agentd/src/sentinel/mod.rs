@@ -10,6 +10,7 @@ mod registry;
 mod remote;
 
 use capstan_agent::real::Linux;
+use capstan_agent::route::Route;
 use capstan_plan::Digest;
 use capstan_sentinel::apply::{Applier, Settings};
 use capstan_sentinel::config::{self, Config, ConnectionInfo};
@@ -46,6 +47,8 @@ const IMAGES: &str = "/var/lib/rancher/agent/images";
 /// What plans of both sources share. One plan is applied at a time.
 struct Sentinel {
     paths: Paths,
+    /// How servers are reached.
+    route: Route,
     applier: Applier<Linux, Registry>,
     one_at_a_time: Mutex<()>,
     interlock: Interlock,
@@ -72,7 +75,7 @@ pub(crate) async fn run(paths: &Paths, file: &Path) -> Result<(), Failure> {
     };
     if !config.image_credential_provider_config.is_empty() {
         say!(
-            "{}: imageCredentialProviderConfig is not used; name credentials in agentRegistriesFile",
+            "{}: imageCredentialProviderConfig is not used, as with rancher/system-agent; name credentials in agentRegistriesFile",
             file.display()
         );
     }
@@ -146,9 +149,12 @@ impl Sentinel {
         let machine =
             Linux::rooted(paths.root()).map_err(Failure::new)?.supervising(commands, supervise::program());
         let folder = |text: &str| (!text.is_empty()).then(|| paths.below(text));
-        let registry = Registry::new(paths, &config.agent_registries_file, path(&format!("{state}/images"))?);
+        let route = config.route().map_err(Failure::new)?;
+        let images = path(&format!("{state}/images"))?;
+        let registry = Registry::new(paths, config, images, route.clone());
         Ok(Self {
             paths: paths.clone(),
+            route,
             applier: Applier::new(machine, registry, settings),
             one_at_a_time: Mutex::new(()),
             interlock: Interlock::new(folder(&config.interlock_directory)),

@@ -28,7 +28,6 @@ use tokio::sync::watch;
 use super::{Connection, Order, Sentinel, until, wrong};
 use crate::api::{Api, ApiError, Client, follow};
 use crate::backoff::Backoff;
-use crate::paths::Paths;
 use crate::{Failure, files, say};
 
 /// Number of resource versions that are remembered as seen.
@@ -45,10 +44,10 @@ enum Seen {
 pub(super) async fn run(sentinel: &Sentinel, connection: Connection) -> Result<(), Failure> {
     let Connection { info, file } = connection;
     let access = Access::of(&info.kube_config).map_err(|error| wrong(&file, &error))?;
-    let client = Client::new(api(&sentinel.paths, access).map_err(|error| wrong(&file, &error))?);
+    let client = Client::new(api(sentinel, access).map_err(|error| wrong(&file, &error))?);
     let (namespace, name) = (&info.namespace, &info.secret_name);
-    if std::env::var_os("HTTPS_PROXY").is_some() {
-        say!("HTTPS_PROXY is not used: proxies are not supported");
+    if ["HTTPS_PROXY", "https_proxy"].iter().any(|name| std::env::var_os(name).is_some()) {
+        say!("HTTPS_PROXY is not used by the agent itself: name the proxy in proxy of the configuration");
     }
     say!("applying the plan in the Secret {namespace}/{name}");
     let collection = format!("/api/v1/namespaces/{namespace}/secrets");
@@ -82,7 +81,8 @@ pub(super) async fn run(sentinel: &Sentinel, connection: Connection) -> Result<(
     }
 }
 
-fn api(paths: &Paths, access: Access) -> Result<Api, Failure> {
+fn api(sentinel: &Sentinel, access: Access) -> Result<Api, Failure> {
+    let paths = &sentinel.paths;
     let read = |pem: Pem| match pem {
         Pem::Data(data) => Ok(data),
         Pem::File(path) => {
@@ -102,7 +102,8 @@ fn api(paths: &Paths, access: Access) -> Result<Api, Failure> {
         None => None,
     };
     let trust = Trust::with(ca.as_deref(), identity).map_err(Failure::new)?;
-    Ok(Api::new(access.server, trust, access.token))
+    let route = access.proxy.unwrap_or_else(|| sentinel.route.clone());
+    Ok(Api::new(access.server, trust, route, access.token))
 }
 
 /// The Secret, as far as this process knows it.

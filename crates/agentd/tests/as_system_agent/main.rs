@@ -2,9 +2,12 @@
 
 #![cfg(test)]
 
+#[path = "../support/connect_proxy.rs"]
+mod connect_proxy;
 mod contract;
 mod hostile;
 mod local;
+mod proxy;
 mod registry;
 mod server;
 mod stage;

@@ -10,6 +10,7 @@ use http_body_util::{BodyExt as _, Full};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, KeyUsagePurpose};
 use serde_json::{Value, json};
 use std::fs;
+use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -18,6 +19,8 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tower_service::Service as _;
+
+use super::connect_proxy;
 
 pub(crate) const DEADLINE: Duration = Duration::from_secs(120);
 const NAMESPACE: &str = "fleet";
@@ -54,6 +57,7 @@ impl Program {
 pub(crate) struct Stage {
     pub(crate) program: Program,
     pub(crate) folder: TempDir,
+    pub(crate) bound: SocketAddr,
     server: Arc<ApiServer>,
     admin: InProcess,
 }
@@ -77,6 +81,8 @@ pub(crate) fn spawn(program: &Path, folder: &Path, config: &Path) -> Agent {
         .arg("sentinel")
         .env("CATTLE_AGENT_CONFIG", config)
         .env("INHERITED", "yes")
+        // It leads nowhere: the agent itself does not use it.
+        .env("HTTPS_PROXY", "http://127.0.0.1:9")
         .stdin(Stdio::null())
         .stdout(log.try_clone().unwrap())
         .stderr(log)
@@ -125,7 +131,7 @@ impl Stage {
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::DigitalSignature];
         let authority = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
         let (key, client_key) = (KeyPair::generate().unwrap(), KeyPair::generate().unwrap());
-        let names = vec!["127.0.0.1".to_owned()];
+        let names = vec!["127.0.0.1".to_owned(), connect_proxy::NAME.to_owned()];
         let certificate = CertificateParams::new(names).unwrap().signed_by(&key, &authority).unwrap();
         let mut params = CertificateParams::default();
         params.distinguished_name.push(DnType::CommonName, USER);
@@ -142,7 +148,7 @@ impl Stage {
         };
         let bound = server.serve(listener, &tls).unwrap();
         let admin = server.service(User::admin());
-        let stage = Self { program, folder: TempDir::new().unwrap(), server, admin };
+        let stage = Self { program, folder: TempDir::new().unwrap(), bound, server, admin };
         stage.rights().await;
         let base64 = |pem: String| BASE64_STANDARD.encode(pem);
         let kubeconfig = json!({
@@ -209,6 +215,13 @@ impl Stage {
 
     pub(crate) fn read(&self, name: &str) -> String {
         fs::read_to_string(self.at(name)).unwrap_or_default()
+    }
+
+    /// Changes a configuration file.
+    pub(crate) fn change(&self, name: &str, change: impl FnOnce(&mut Value)) {
+        let mut content = serde_json::from_str(&self.read(name)).unwrap();
+        change(&mut content);
+        write(&self.at(name), &content.to_string());
     }
 
     pub(crate) fn start(&self) -> Agent {

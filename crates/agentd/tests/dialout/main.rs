@@ -4,6 +4,9 @@
 #![cfg(test)]
 #![allow(clippy::disallowed_methods, reason = "a test plays users, who delete what they like")]
 
+#[path = "../support/connect_proxy.rs"]
+mod connect_proxy;
 mod hostile;
 mod life;
+mod proxy;
 mod yard;

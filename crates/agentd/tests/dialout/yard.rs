@@ -25,6 +25,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use std::fmt::Debug;
 use std::io::Write as _;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::Arc;
@@ -32,6 +33,8 @@ use std::time::Duration;
 use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
+
+use super::connect_proxy;
 
 pub(crate) const DEADLINE: Duration = Duration::from_secs(90);
 const GROUP: &str = "infrastructure.cluster.x-k8s.io";
@@ -57,6 +60,7 @@ pub(crate) struct Yard {
     server: Arc<ApiServer>,
     ca: String,
     address: String,
+    pub(crate) bound: SocketAddr,
     key: SigningKey,
     machine: TempDir,
     _controllers: JoinSet<()>,
@@ -91,7 +95,7 @@ impl Yard {
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::DigitalSignature];
         let authority = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
         let key = KeyPair::generate().unwrap();
-        let names = vec!["127.0.0.1".to_owned()];
+        let names = vec!["127.0.0.1".to_owned(), connect_proxy::NAME.to_owned()];
         let certificate = CertificateParams::new(names).unwrap().signed_by(&key, &authority).unwrap();
         let server = ApiServer::open(Options::new(Storage::Memory)).await.unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -121,6 +125,7 @@ impl Yard {
             server,
             ca: authority.pem(),
             address: format!("https://{bound}"),
+            bound,
             key: SigningKey::generate().unwrap(),
             machine,
             _controllers: running,
@@ -178,6 +183,11 @@ impl Yard {
         self.token_until(name, uses, approve, now + SignedDuration::from_hours(1)).await
     }
 
+    /// A join token for machines that reach the plane under another address, and are approved at once.
+    pub(crate) async fn named_token(&self, name: &str, server: &str) -> JoinToken {
+        JoinToken { server: server.to_owned(), ..self.token(name, 3, "always").await }
+    }
+
     pub(crate) async fn token_until(
         &self,
         name: &str,
@@ -227,6 +237,10 @@ impl Yard {
     fn agent(&self) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_capstan-agent"));
         command.arg("--root").arg(self.machine.path());
+        // The environment leads nowhere: the agent does not use it.
+        for name in ["HTTPS_PROXY", "https_proxy", "ALL_PROXY"] {
+            command.env(name, "http://127.0.0.1:9");
+        }
         command
     }
 

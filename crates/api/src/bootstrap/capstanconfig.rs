@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 use std::collections::BTreeMap;
 
-use super::{HostConfigEntry, Proxy};
+use super::{HostConfigEntry, MachineProbe, Proxy};
 use crate::conditions::Condition;
 use crate::meta::TemplateMetadata;
 use crate::schema::{DNS_SUBDOMAIN, cel, immutable};
@@ -104,6 +104,15 @@ pub struct CapstanConfigSpec {
     )]
     pub periodic: Vec<PeriodicCommand>,
 
+    /// Health probes that the agent runs on the machine while its plan is applied, in addition to those of Kubernetes. The
+    /// MachineReport has the result of each, and the condition `ProbesHealthy` of the Machine those that fail.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(
+        length(min = 1, max = 24),
+        extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"])
+    )]
+    pub probes: Vec<MachineProbe>,
+
     /// What is kept on the disk and what is removed when the Machine is deleted and its Host is released. Default:
     /// volumes of users are kept, everything else of Kubernetes is removed.
     pub release: Option<ReleasePolicy>,
@@ -112,7 +121,7 @@ pub struct CapstanConfigSpec {
     /// repairs them. `Report`: it reports them in the condition `MachineAsPlanned` of the Machine, and they stay as they
     /// are until they change in the plan. `RepairInWindow`: it reports them at once, and repairs them while a maintenance window
     /// of the machine is open (`spec.rollout.windows` of the control plane, or the annotation `capstan.dev/maintenance-windows` of
-    /// the Machine); without windows, it repairs them at any time. Default: `Repair`.
+    /// the Machine, and `spec.windows` of the Host); without windows, it repairs them at any time. Default: `Repair`.
     pub on_drift: Option<DriftPolicy>,
 
     /// HTTP proxy for Kubernetes on the machine, and for downloads by the agent. The connection of the agent to the management plane

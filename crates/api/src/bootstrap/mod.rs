@@ -5,10 +5,12 @@
 
 mod capstanconfig;
 mod hostconfig;
+mod probe;
 mod proxy;
 
 pub use capstanconfig::*;
 pub use hostconfig::*;
+pub use probe::*;
 pub use proxy::*;
 
 crate::status_conditions!(CapstanConfigStatus);

@@ -10,7 +10,7 @@ use crate::bootstrap::CapstanConfigSpec;
 use crate::conditions::Condition;
 use crate::core::{MachineDeletionSpec, MachineNamingSpec, MachineTaint};
 use crate::meta::{ConditionGate, ContractVersionedObjectReference, StatusVersion, TemplateMetadata};
-use crate::schema::{cel, kubernetes_version};
+use crate::schema::{MAINTENANCE_WINDOW, cel, kubernetes_version};
 
 /// The desired state of a control plane.
 #[skip_serializing_none]
@@ -191,14 +191,11 @@ pub struct ControlPlaneRollout {
     /// open, on workers too. Each is `DAYS HH:MM-HH:MM TIME-ZONE`, such as `Sat,Sun 02:00-06:00 Europe/Berlin`, `Mon-Fri
     /// 22:00-04:00` (in UTC, until the next day) or `daily 01:00-05:00 UTC`. Healing, the first start of a machine and
     /// machines that are down do not wait. The annotation `capstan.dev/maintenance-windows` of a Machine replaces them for this
-    /// machine. Default: at any time.
+    /// machine. A machine on a Host with `spec.windows` also waits for those. Default: at any time.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(min = 1, max = 16),
-        inner(
-            length(min = 15, max = 128),
-            regex(pattern = r"^(daily|(Mon|Tue|Wed|Thu|Fri|Sat|Sun)([,-](Mon|Tue|Wed|Thu|Fri|Sat|Sun))*) ([01][0-9]|2[0-3]):[0-5][0-9]-([01][0-9]|2[0-3]):[0-5][0-9]( [A-Za-z0-9_+/-]+)?$")
-        ),
+        inner(length(min = 15, max = 128), regex(pattern = MAINTENANCE_WINDOW)),
         extend("x-kubernetes-list-type" = "set")
     )]
     pub windows: Vec<String>,

@@ -67,6 +67,7 @@ const CLONED: &[&str] = &[
     "spec.node",
     "spec.onDrift",
     "spec.periodic",
+    "spec.probes",
     "spec.proxy",
     "spec.registries",
     "spec.release",

@@ -9,7 +9,7 @@ use serde_with::skip_serializing_none;
 use crate::bootstrap::HostConfig;
 use crate::conditions::Condition;
 use crate::core::MachineAddress;
-use crate::schema::{DNS_SUBDOMAIN, LABEL_VALUE, cel};
+use crate::schema::{DNS_SUBDOMAIN, LABEL_VALUE, MAINTENANCE_WINDOW, cel};
 
 /// How Capstan connects to the host, its failure domain, and the HostMachine that claims it.
 #[skip_serializing_none]
@@ -107,6 +107,17 @@ pub struct HostSpec {
     /// Configuration of the machine on this host. It takes precedence over the configuration of the machine and over
     /// `spec.hostConfig` of its CapstanConfig.
     pub config: Option<HostConfig>,
+
+    /// Maintenance windows of the host: Capstan drains the machine on it and restarts Kubernetes on it for a change only while one
+    /// of them is open, and one of `spec.rollout.windows` of the control plane, too. They are written as those. Default: none of its
+    /// own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(
+        length(min = 1, max = 16),
+        inner(length(min = 15, max = 128), regex(pattern = MAINTENANCE_WINDOW)),
+        extend("x-kubernetes-list-type" = "set")
+    )]
+    pub windows: Vec<String>,
 }
 
 /// SSH access to a host.

@@ -32,6 +32,9 @@ pub(crate) const HEALTH_RANGE: &str = r"^\[[0-9]+-[0-9]+\]$";
 pub(crate) const GROUP_VERSION: &str =
     r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*\/[a-z]([-a-z0-9]*[a-z0-9])?$";
 
+/// A maintenance window: `DAYS HH:MM-HH:MM [TIME-ZONE]`.
+pub(crate) const MAINTENANCE_WINDOW: &str = r"^(daily|(Mon|Tue|Wed|Thu|Fri|Sat|Sun)([,-](Mon|Tue|Wed|Thu|Fri|Sat|Sun))*) ([01][0-9]|2[0-3]):[0-5][0-9]-([01][0-9]|2[0-3]):[0-5][0-9]( [A-Za-z0-9_+/-]+)?$";
+
 /// The value of `x-kubernetes-validations` for pairs of a CEL rule and the message shown when it fails.
 pub(crate) fn cel<const N: usize>(rules: [(&str, &str); N]) -> serde_json::Value {
     rules.into_iter().map(|(rule, message)| serde_json::json!({"rule": rule, "message": message})).collect()

@@ -170,6 +170,7 @@ fn host(args: &AddArgs, host_keys: Vec<String>, secret: &str) -> Host {
         claim: None,
         quarantine: None,
         config: None,
+        windows: Vec::new(),
     };
     let mut host = Host::new(&args.name, spec);
     if !args.label.is_empty() {

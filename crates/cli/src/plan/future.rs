@@ -55,7 +55,8 @@ impl<'a> Future<'a> {
             self.set(name).await?;
         }
         self.by_hand().await?;
-        let machines = self.timeline.into_machines();
+        let mut machines = std::mem::take(&mut self.timeline).into_machines();
+        self.note_own_windows(&mut machines).await?;
         self.plan.machines.extend(machines);
         Ok(self.plan)
     }

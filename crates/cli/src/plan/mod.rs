@@ -12,6 +12,7 @@ mod render;
 mod report;
 mod server;
 mod timeline;
+mod windows;
 mod workers;
 
 use anyhow::Result;

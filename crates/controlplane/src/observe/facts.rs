@@ -9,13 +9,14 @@ use capstan_distro::cost::{Setup, field};
 use capstan_distro::{Change, Cost, HostFacts, Subject, classify, classify_on};
 use capstan_plan::{Report, TrustedKeys};
 use capstan_planner::annotations::MAINTENANCE_WINDOWS;
-use capstan_planner::facts::{self, AgentFacts, MachineFacts, Maintenance, NodesByName};
-use capstan_planner::windows::Windows;
+use capstan_planner::facts::{self, AgentFacts, MachineFacts, NodesByName};
+use capstan_planner::windows::{Maintenance, Schedule};
 use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt as _;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::hosts::provider_id;
 use super::{Machines, machine};
 use crate::machines::template_name;
 use crate::names::{INFRASTRUCTURE_TEMPLATE, plan_secret};
@@ -35,14 +36,17 @@ impl Machines {
         keys: Option<&TrustedKeys>,
         nodes: &Knowledge<NodesByName>,
     ) -> Vec<MachineFacts> {
-        let windows = maintenance("spec.rollout.windows", windows_of(owner));
+        let windows = cluster_windows(owner);
         let nodes = believable(nodes, self.machines.values().map(Arc::as_ref));
         let one = |machine: &Arc<Machine>| {
             let name = machine.name_any();
             let config = self.configs.get(&name).map(Arc::as_ref);
             let mut facts = machine::of(machine, config);
             facts.control_plane = Self::is_of(machine, owner);
-            facts.maintenance = own_windows(machine).unwrap_or_else(|| windows.clone());
+            facts.maintenance = Maintenance {
+                cluster: own_windows(machine).unwrap_or_else(|| windows.clone()),
+                host: host_windows(machine, self.hosts.get(&name)),
+            };
             if let Some(config) = config.filter(|_| facts.control_plane) {
                 facts.changes = changes(owner, machine, config, self.hosts.get(&name));
             }
@@ -74,24 +78,47 @@ fn agent(report: &Report) -> Option<AgentFacts> {
     Some(AgentFacts { sha256: program.sha256, on_trial: program.on_trial, rejected })
 }
 
-fn windows_of(owner: &CapstanControlPlane) -> impl Iterator<Item = &str> {
-    owner.spec.rollout.iter().flat_map(|rollout| &rollout.windows).map(String::as_str)
+/// When a machine may be drained and restarted, given its control plane, if that is one of Capstan, and its Host, if that is known.
+pub(crate) fn maintenance(
+    owner: Option<&CapstanControlPlane>,
+    machine: &Machine,
+    host: Option<&HostFacts>,
+) -> Maintenance {
+    Maintenance {
+        cluster: own_windows(machine).unwrap_or_else(|| owner.and_then(cluster_windows)),
+        host: host.and_then(known_windows),
+    }
+}
+
+fn cluster_windows(owner: &CapstanControlPlane) -> Option<Schedule> {
+    let windows = owner.spec.rollout.iter().flat_map(|rollout| &rollout.windows);
+    Schedule::read("spec.rollout.windows", windows.map(String::as_str))
 }
 
 /// The windows in the annotation of a Machine, which replace those of its cluster.
-fn own_windows(machine: &Machine) -> Option<Maintenance> {
+fn own_windows(machine: &Machine) -> Option<Option<Schedule>> {
     let windows = machine.annotations().get(MAINTENANCE_WINDOWS)?;
     let texts = windows.split(';').map(str::trim).filter(|window| !window.is_empty());
-    Some(maintenance(&format!("annotation {MAINTENANCE_WINDOWS}"), texts))
+    Some(Schedule::read(format!("annotation {MAINTENANCE_WINDOWS}"), texts))
 }
 
-/// The texts of a field, parsed.
-fn maintenance<'a>(field: &str, texts: impl Iterator<Item = &'a str>) -> Maintenance {
-    match Windows::parse(texts) {
-        Ok(None) => Maintenance::AnyTime,
-        Ok(Some(windows)) => Maintenance::Within(Arc::new(windows)),
-        Err(error) => Maintenance::Unreadable(format!("{field}: {error}")),
+/// The windows of the Host of a machine. A Host that is not known may have some.
+fn host_windows(machine: &Machine, host: Option<&Knowledge<HostFacts>>) -> Option<Schedule> {
+    match host? {
+        Knowledge::Known(host) => known_windows(host),
+        Knowledge::Unknown(why) => {
+            let host = provider_id(machine).map(|id| id.host).unwrap_or_default();
+            Some(Schedule::unknown(host_field(host), why.clone()))
+        }
     }
+}
+
+fn known_windows(host: &HostFacts) -> Option<Schedule> {
+    Schedule::read(host_field(&host.name), host.windows.iter().map(String::as_str))
+}
+
+fn host_field(host: &str) -> String {
+    format!("Host {host} spec.windows")
 }
 
 /// An empty list of Nodes is unknown if Machines have Nodes: the API server may have lost them, or not have read them
@@ -157,16 +184,37 @@ mod tests {
             .expect("a Machine")
         };
         let own = |windows: &str| own_windows(&machine(&json!({MAINTENANCE_WINDOWS: windows})));
-        let expected =
-            Windows::parse(["daily 01:00-02:00", "Sun 03:00-04:00"]).expect("windows").expect("some");
-        let two = own("daily 01:00-02:00 ; Sun 03:00-04:00;");
-        assert!(matches!(two, Some(Maintenance::Within(windows)) if *windows == expected));
-        assert!(matches!(own(""), Some(Maintenance::AnyTime)));
-        let unreadable = own("sometimes");
-        assert!(
-            matches!(unreadable, Some(Maintenance::Unreadable(why)) if why.contains(MAINTENANCE_WINDOWS))
+        let expected = Schedule::read(
+            "annotation capstan.dev/maintenance-windows",
+            ["daily 01:00-02:00", "Sun 03:00-04:00"],
         );
+        assert_eq!(own("daily 01:00-02:00 ; Sun 03:00-04:00;"), Some(expected));
+        assert_eq!(own(""), Some(None));
+        let unreadable = own("sometimes").flatten().expect("windows");
+        assert!(unreadable.windows().is_none());
         assert!(own_windows(&machine(&json!({}))).is_none());
+    }
+
+    #[test]
+    fn windows_of_a_host_that_is_not_known_are_closed() {
+        let machine: Machine = serde_json::from_value(json!({
+            "apiVersion": "cluster.x-k8s.io/v1beta2", "kind": "Machine", "metadata": {"name": "m"},
+            "spec": {"clusterName": "c", "bootstrap": {}, "providerID": "capstan://n/h/1", "infrastructureRef": {
+                "kind": "HostMachine", "name": "m", "apiGroup": "infrastructure.cluster.x-k8s.io"}},
+        }))
+        .expect("a Machine");
+        let of = |host: Knowledge<HostFacts>| host_windows(&machine, Some(&host));
+        let field = "Host h spec.windows";
+        let known = |windows: &[&str]| HostFacts {
+            name: "h".to_owned(),
+            windows: windows.iter().map(|window| (*window).to_owned()).collect(),
+            ..HostFacts::default()
+        };
+        assert_eq!(of(Knowledge::Known(known(&[]))), None);
+        let window = "Sat 01:00-02:00";
+        assert_eq!(of(Knowledge::Known(known(&[window]))), Schedule::read(field, [window]));
+        assert_eq!(of(Knowledge::unknown("no answer")), Some(Schedule::unknown(field, "no answer")));
+        assert_eq!(host_windows(&machine, None), None, "it is on no Host of Capstan");
     }
 
     #[test]

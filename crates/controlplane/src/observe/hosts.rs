@@ -60,12 +60,17 @@ fn facts(id: ProviderId<'_>, namespace: &str, host: Option<&DynamicObject>) -> K
         serde_json::Value::Null => Ok(capstan_api::bootstrap::HostConfig::default()),
         config => serde_json::from_value(config.clone()),
     };
-    match config {
-        Ok(config) => {
-            Knowledge::Known(HostFacts { name: host.name_any(), labels: host.labels().clone(), config })
-        }
-        Err(_) => Knowledge::unknown("spec.config is not what this version of Capstan knows"),
-    }
+    let Ok(config) = config else {
+        return Knowledge::unknown("spec.config is not what this version of Capstan knows");
+    };
+    let windows = match &host.data["spec"]["windows"] {
+        serde_json::Value::Null => Ok(Vec::new()),
+        windows => serde_json::from_value(windows.clone()),
+    };
+    let Ok(windows) = windows else {
+        return Knowledge::unknown("spec.windows is not what this version of Capstan knows");
+    };
+    Knowledge::Known(HostFacts { name: host.name_any(), labels: host.labels().clone(), config, windows })
 }
 
 #[cfg(test)]
@@ -91,6 +96,9 @@ mod tests {
         let config = json!({"settings": {"node-ip": "10.0.0.2"}});
         let known = facts(id, "n", Some(&host(&json!({"claim": {"id": "c"}, "config": config}))));
         assert!(known.is_known_and(|host| host.config.settings.contains_key("node-ip")));
+        let known =
+            facts(id, "n", Some(&host(&json!({"claim": {"id": "c"}, "windows": ["Sat 01:00-02:00"]}))));
+        assert!(known.is_known_and(|host| host.windows == ["Sat 01:00-02:00"]));
         for (why, namespace, host) in [
             ("it does not exist", "n", None),
             ("it does not exist", "other", Some(host(&json!({"claim": {"id": "c"}})))),
@@ -100,6 +108,11 @@ mod tests {
                 "spec.config is not what this version of Capstan knows",
                 "n",
                 Some(host(&json!({"claim": {"id": "c"}, "config": {"settings": 7}}))),
+            ),
+            (
+                "spec.windows is not what this version of Capstan knows",
+                "n",
+                Some(host(&json!({"claim": {"id": "c"}, "windows": [{"from": "02:00"}]}))),
             ),
         ] {
             assert_eq!(facts(id, namespace, host.as_ref()), Knowledge::unknown(why));

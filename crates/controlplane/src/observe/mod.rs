@@ -19,6 +19,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub(crate) use facts::maintenance;
 pub(crate) use objects::{Machines, Secrets};
 
 use crate::certificates::{Keys, Replacement};

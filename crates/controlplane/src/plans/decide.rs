@@ -158,6 +158,7 @@ pub(crate) fn decide(
         &rendered.steps,
         &rendered.probes,
         &rendered.periodic,
+        &rendered.host_windows,
         rendered.agent.as_ref(),
     );
     if let Err(unsupported) = supports(own, &needed) {

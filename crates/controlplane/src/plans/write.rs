@@ -49,6 +49,7 @@ pub(crate) fn seal(
     plan.probes.clone_from(&rendered.probes);
     plan.periodic.clone_from(&rendered.periodic);
     plan.repair_windows.clone_from(&rendered.repair_windows);
+    plan.host_windows.clone_from(&rendered.host_windows);
     plan.redact.clone_from(&rendered.redact);
     plan.agent.clone_from(&rendered.agent);
     plan.seal().map_err(|error| wrong(&error))

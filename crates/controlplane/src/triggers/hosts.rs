@@ -21,9 +21,10 @@ struct HostState {
     claim: Value,
     labels: BTreeMap<String, String>,
     config: Value,
+    windows: Value,
 }
 
-/// The Clusters of Hosts whose claim, labels or configuration have changed. The status of a Host changes often, and triggers
+/// The Clusters of Hosts whose claim, labels, configuration or maintenance windows have changed. The status of a Host changes often, and triggers
 /// nothing.
 pub(super) fn clusters(externals: &Externals) -> impl Stream<Item = Key> + Send + 'static + use<> {
     let (hosts, externals) = (externals.changes::<Host>(), externals.clone());
@@ -83,6 +84,7 @@ fn state(host: &DynamicObject) -> HostState {
         claim: spec["claim"]["id"].clone(),
         labels: host.labels().clone(),
         config: spec["config"].clone(),
+        windows: spec["windows"].clone(),
     }
 }
 
@@ -114,6 +116,8 @@ mod tests {
         assert!(tell(Some(host(Some("c"), "a", &empty))).is_empty(), "nothing has changed");
         assert_eq!(tell(Some(host(Some("c"), "b", &empty))), ["c"]);
         assert_eq!(tell(Some(host(Some("c"), "b", &config))), ["c"]);
+        let windows = HostState { windows: json!(["Sat 01:00-02:00"]), ..host(Some("c"), "b", &config) };
+        assert_eq!(tell(Some(windows)), ["c"]);
         assert_eq!(tell(Some(host(Some("d"), "b", &config))), ["c", "d"]);
         assert_eq!(tell(None), ["d"]);
         assert!(tell(None).is_empty());

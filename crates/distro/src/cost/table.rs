@@ -245,6 +245,13 @@ const FIELDS: &[Field] = &[
         "the agent runs the command from the next plan on, and nothing is restarted",
     )
     .by(&["name"]),
+    Field::new(
+        Config,
+        "spec.probes",
+        LIVE,
+        "the agent runs the probe from the next plan on, and nothing is restarted",
+    )
+    .by(&["name"]),
     Field::new(Config, "spec.release", LIVE, "it counts when the machine's host is released"),
     Field::new(Config, "spec.onDrift", LIVE, "it counts when the agent next finds a change on the machine"),
     Field::new(Config, "spec.proxy", RESTART, "k3s reads its environment when it starts"),
@@ -370,6 +377,7 @@ const FIELDS: &[Field] = &[
     Field::new(Host, "spec.unschedulable", NOTHING, INVENTORY),
     Field::new(Host, "spec.claim", NOTHING, INVENTORY).whole(),
     Field::new(Host, "spec.quarantine", NOTHING, INVENTORY),
+    Field::new(Host, "spec.windows", NOTHING, "it counts when the machine is next drained or restarted"),
     Field::new(Host, "spec.config.settings.*", Setting, K3S_SETTING).shown(Disclosure::Setting).whole(),
     Field::new(Host, "spec.config.files", File, FILE).by(&["path"]),
     Field::new(Host, "spec.config.files[].content", File, FILE).shown(Disclosure::Digest),

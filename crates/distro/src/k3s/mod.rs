@@ -23,7 +23,7 @@
 //! | `snapshot-prune` | removes surplus snapshots |
 //! | `after-…` | the user's commands |
 //!
-//! [`probes`] has what is asked afterwards.
+//! [`probes`] has what is asked afterwards, in addition to the probes of the user.
 //!
 //! Everything that k3s reads when it starts is written after the gate. If a machine reboots while its plan waits at the
 //! gate, or its k3s crashes, k3s starts the previous version with the previous configuration. The agent also waits for
@@ -52,6 +52,7 @@ use crate::fingerprint;
 use crate::inputs::{Certificates, Inputs, Snapshot};
 use crate::proxy::Proxy;
 use crate::user::{self, UserFile};
+use crate::user_probes;
 use crate::{Fingerprint, RESTART_GATE, Rendered};
 use settings::On;
 use steps::{argv, command, file, name, user_command, user_file};
@@ -89,7 +90,8 @@ pub(crate) fn render(inputs: &Inputs<'_>) -> Result<Rendered, InputError> {
     if !inputs.runs_periodic() {
         periodic.clear();
     }
-    let fingerprint = fingerprint::of(inputs, &files, before.iter().chain(&after), &periodic);
+    let of_user = user_probes::of(inputs)?;
+    let fingerprint = fingerprint::of(inputs, &files, before.iter().chain(&after), &periodic, &of_user);
 
     let (read_at_start, files): (Vec<UserFile>, Vec<UserFile>) =
         files.into_iter().partition(|file| file.restarts);
@@ -128,10 +130,10 @@ pub(crate) fn render(inputs: &Inputs<'_>) -> Result<Rendered, InputError> {
     if inputs.heal.reapply.is_some() {
         steps.iter_mut().filter(|step| step.path().is_some()).for_each(|step| step.repeat = Repeat::Always);
     }
-    let (on_drift, repair_windows) = inputs.on_drift();
+    let drift = inputs.on_drift();
     // The script is Capstan's own: a reset needs it.
     let theirs = steps.iter_mut().filter(|step| step.name.as_str() != "script");
-    theirs.for_each(|step| step.on_drift = on_drift);
+    theirs.for_each(|step| step.on_drift = drift.policy);
     let mut agent = inputs.agent.cloned();
     let artifacts = steps.iter_mut().filter_map(|step| match &mut step.action {
         Action::Artifact(artifact) => Some(&mut artifact.sources),
@@ -142,12 +144,23 @@ pub(crate) fn render(inputs: &Inputs<'_>) -> Result<Rendered, InputError> {
         // What comes from an earlier plan may have another one.
         source.proxy = through.and_then(|proxy| proxy.of_source(source));
     }
-    let probes = probes::of(inputs);
+    let probes = probes::of(inputs).into_iter().chain(of_user).collect();
     let tokens = [Some(inputs.token), inputs.agent_token.filter(|_| inputs.role.is_server())];
     let tokens = tokens.into_iter().flatten().map(|token| SecretText::new(token::password(token)));
     let redact = tokens.chain(proxy.iter().flat_map(Proxy::redact)).collect();
     let left_out = inputs.left_out();
-    Ok(Rendered { steps, probes, periodic, repair_windows, agent, redact, fingerprint, left_out })
+    let (repair_windows, host_windows) = (drift.windows, drift.host_windows);
+    Ok(Rendered {
+        steps,
+        probes,
+        periodic,
+        repair_windows,
+        host_windows,
+        agent,
+        redact,
+        fingerprint,
+        left_out,
+    })
 }
 
 fn script(content: String) -> Step {

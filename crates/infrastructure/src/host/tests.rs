@@ -32,6 +32,7 @@ fn host() -> Host {
             claim: None,
             quarantine: None,
             config: None,
+            windows: Vec::new(),
         },
     )
 }

@@ -40,6 +40,7 @@ fn simulated(name: &str, domain: &str) -> Host {
         claim: None,
         quarantine: None,
         config: None,
+        windows: Vec::new(),
     };
     Host::new(name, spec)
 }

@@ -142,6 +142,7 @@ fn host(pool: &HostPool, number: usize, name: &str) -> Host {
         claim: None,
         quarantine: None,
         config: None,
+        windows: Vec::new(),
     };
     let mut host = Host::new(name, spec);
     // Its controller would add it in a write of its own.

@@ -14,13 +14,18 @@ use kube::{Resource as _, ResourceExt as _};
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// The requested life of a credential: a machine that was switched off for a month comes back by itself. A management plane may
-/// issue a shorter one.
-pub(super) const LIFE: SignedDuration = SignedDuration::from_hours(90 * 24);
+/// The requested life of a credential: a machine that was switched off for most of a year comes back by itself. A management plane
+/// may issue a shorter one.
+pub(super) const LIFE: SignedDuration = SignedDuration::from_hours(400 * 24);
+
+/// The age at which a credential is renewed at the latest. What is left of its life is how long a machine may be off.
+const AGE: SignedDuration = SignedDuration::from_hours(60 * 24);
 
 /// Pause until the machine needs another credential; nothing if it needs one now.
 pub(super) fn valid_for(registration: &HostRegistration, now: Timestamp) -> Option<Duration> {
-    let renewal = registration.spec.credential.as_ref()?.renewal();
+    let credential = registration.spec.credential.as_ref()?;
+    let aged = credential.issued_at.0.checked_add(AGE).unwrap_or(now);
+    let renewal = credential.renewal().min(aged);
     Duration::try_from(renewal.duration_since(now)).ok().filter(|wait| !wait.is_zero())
 }
 
@@ -114,6 +119,20 @@ mod tests {
             let wait = valid_for(&registration(&credential), now.parse().expect("a time"));
             assert_eq!(wait.map(|wait| wait.as_secs()), expected, "{now}");
         }
+    }
+
+    /// A machine that connects now and then always has a credential for ten months and more.
+    #[test]
+    fn a_credential_that_lives_for_a_year_is_renewed_after_two_months() {
+        let issued: Timestamp = "2026-01-01T00:00:00Z".parse().expect("a time");
+        let expires = issued.checked_add(LIFE).expect("a time");
+        let credential =
+            json!({"sealedToken": "AA==", "account": "a", "issuedAt": issued, "expiresAt": expires});
+        let wait = valid_for(&registration(&credential), issued).expect("a wait");
+        assert_eq!(wait.as_secs(), 60 * 24 * 3600);
+        let renewed = issued.checked_add(wait).expect("a time");
+        assert!(expires.duration_since(renewed) >= SignedDuration::from_hours(24 * 330));
+        assert_eq!(valid_for(&registration(&credential), renewed), None);
     }
 
     #[test]

@@ -267,6 +267,7 @@ pub fn host(name: &str, registration: &HostRegistration, token: Option<&HostToke
         failure_domain: token.and_then(|token| token.failure_domain.clone()),
         unschedulable: None,
         config: None,
+        windows: Vec::new(),
         claim: None,
         quarantine: None,
     };

@@ -104,9 +104,12 @@ impl MachinePlan {
             periodic_alone(&field, periodic)?;
             unique(&mut names, field, &periodic.name)?;
         }
-        limit("repairWindows", self.repair_windows.len(), 0, limits::WINDOWS)?;
-        for (index, window) in self.repair_windows.iter().enumerate() {
-            limit(format!("repairWindows[{index}]"), window.len(), 1, limits::WINDOW_BYTES)?;
+        for (field, windows) in [("repairWindows", &self.repair_windows), ("hostWindows", &self.host_windows)]
+        {
+            limit(field, windows.len(), 0, limits::WINDOWS)?;
+            for (index, window) in windows.iter().enumerate() {
+                limit(format!("{field}[{index}]"), window.len(), 1, limits::WINDOW_BYTES)?;
+            }
         }
         if let Some(agent) = &self.agent {
             limit("agent.size", agent.size, 1, limits::AGENT_BYTES)?;

@@ -74,6 +74,11 @@ pub struct MachinePlan {
     /// agent that cannot read one of them repairs nothing of these steps.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub repair_windows: Vec<String>,
+
+    /// Maintenance windows of the Host. If there are any, drift of these steps is repaired only while one of these and one of
+    /// `repairWindows` are open.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub host_windows: Vec<String>,
 }
 
 impl MachinePlan {
@@ -92,6 +97,7 @@ impl MachinePlan {
             agent: None,
             periodic: Vec::new(),
             repair_windows: Vec::new(),
+            host_windows: Vec::new(),
         }
     }
 

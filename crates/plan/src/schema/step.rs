@@ -85,7 +85,8 @@ pub enum OnDrift {
     Repair,
     /// It is reported, and left as it is; also by later plans in which the step has the same inputs.
     Report,
-    /// As `report` while none of the `repairWindows` of the plan is open, and as `repair` while one is.
+    /// As `repair` while one of the `repairWindows` of the plan is open and, if it has any, one of its `hostWindows`. As `report`
+    /// otherwise.
     RepairInWindow,
 }
 

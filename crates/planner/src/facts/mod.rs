@@ -9,7 +9,6 @@ mod report;
 use capstan_plan::{AgentProgram, Artifact, Capabilities, Digest, Epoch, PlanId, Revision};
 use jiff::{SignedDuration, Timestamp};
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use crate::change::Change;
 use crate::etcd::{Members, quorum};
@@ -17,7 +16,7 @@ use crate::healing;
 use crate::knowledge::Knowledge;
 use crate::plans::Record;
 use crate::wait::{self, Wait};
-use crate::windows::{Opening, Windows};
+use crate::windows::{Closed, Maintenance};
 
 pub use report::{progress, reported_revision};
 
@@ -122,18 +121,6 @@ pub struct MachineFacts {
     pub taken_as_up: bool,
 }
 
-/// When a machine may be drained and restarted for a planned change.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Maintenance {
-    /// At any time.
-    #[default]
-    AnyTime,
-    /// In these windows.
-    Within(Arc<Windows>),
-    /// The windows cannot be read, and why: never.
-    Unreadable(String),
-}
-
 /// The state of the hook that keeps the host of a machine until its member is removed from etcd.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Hook {
@@ -202,19 +189,12 @@ pub enum Progress {
 impl MachineFacts {
     /// Why the machine waits for a maintenance window, and when that opens; nothing if it need not wait. A window is for planned
     /// changes of machines that work: healing, and machines that are broken or leave, do not wait.
-    pub(crate) fn awaited_window(&self, now: Timestamp) -> Option<(Wait, Option<Timestamp>)> {
+    pub(crate) fn awaited_window(&self, now: Timestamp) -> Option<Closed> {
         let is_broken = self.is_unhealthy || self.healing.active.is_some() || self.is_known_lost();
         if is_broken || self.deleting {
             return None;
         }
-        match &self.maintenance {
-            Maintenance::AnyTime => None,
-            Maintenance::Unreadable(why) => Some((wait::readable_windows(why), None)),
-            Maintenance::Within(windows) => match windows.at(now) {
-                Opening::Open { .. } => None,
-                Opening::Closed { opens } => Some((wait::window(opens), Some(opens))),
-            },
-        }
+        self.maintenance.closed(now)
     }
 
     /// The name of its Node, which plans set to the name of the Machine.

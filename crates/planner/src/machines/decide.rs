@@ -132,7 +132,7 @@ pub fn decide(machines: &[MachineFacts], wanted: &Wanted<'_>) -> MachineStep {
 /// Why no machine is replaced now: all that are to be replaced wait for a maintenance window.
 fn replacement_window(staying: &[&MachineFacts], now: Timestamp) -> Option<Wait> {
     let mut awaited = staying.iter().filter(|machine| is_to_be_replaced(machine)).map(|machine| {
-        machine.awaited_window(now).map(|(wait, _)| format!("Machine {} {wait}", machine.name))
+        machine.awaited_window(now).map(|closed| format!("Machine {} {}", machine.name, closed.why))
     });
     awaited.try_fold(None, |first, wait| Some(first.or(Some(wait?)))).flatten()
 }
@@ -278,12 +278,10 @@ fn domain(staying: &[&MachineFacts], domains: &[&str]) -> Option<String> {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::facts::Maintenance;
     use crate::facts::Progress;
     use crate::facts::fixtures::{members, ready};
     use crate::plans::Setup;
-    use crate::windows::Windows;
-    use std::sync::Arc;
+    use crate::windows::{Maintenance, Schedule};
 
     pub(crate) fn up(name: &str) -> MachineFacts {
         MachineFacts::server(name).up()
@@ -546,10 +544,7 @@ pub(crate) mod tests {
 
     #[test]
     fn machines_are_replaced_in_maintenance_windows_only() {
-        let windows = |text: &str| {
-            let windows = Windows::parse([text]).expect("windows").expect("some");
-            Maintenance::Within(Arc::new(windows))
-        };
+        let windows = |text: &str| Maintenance { host: Schedule::read("h", [text]), ..Maintenance::ANY_TIME };
         // The time of these tests is a Thursday at midnight.
         let (open, closed) = (windows("Thu 00:00-06:00 UTC"), windows("Fri 02:00-06:00 UTC"));
         let etcd = well(&[up("a"), up("b"), up("c"), up("d")]);
@@ -559,7 +554,7 @@ pub(crate) mod tests {
         let replace = |name: &str, maintenance: &Maintenance| {
             outdated(up(name), Cost::Replace).with(|machine| machine.maintenance = maintenance.clone())
         };
-        let waits = "Machine a waits for its maintenance window, which opens at 1970-01-02T02:00:00Z";
+        let waits = "Machine a waits for its maintenance window, which opens at 1970-01-02T02:00:00Z; now h is closed";
         let others = || [up("b"), up("c")];
         for (case, first, expected) in [
             ("open", replace("a", &open), "create"),

@@ -11,6 +11,7 @@ use crate::etcd::quorum;
 use crate::facts::{EtcdView, MachineFacts, PlanFacts, Progress};
 use crate::knowledge::Knowledge;
 use crate::wait::{self, Wait};
+use crate::windows::Closed;
 
 /// What to do about the gate of a plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -83,7 +84,7 @@ fn outside_of_windows(machine: &MachineFacts, plan: &PlanFacts, now: Timestamp) 
     if plan.record.may_be_down() || plan.drain_since.is_some() {
         return None;
     }
-    let (why, opens) = machine.awaited_window(now)?;
+    let Closed { why, opens } = machine.awaited_window(now)?;
     Some(Gate::Closed { why, opens })
 }
 
@@ -216,11 +217,10 @@ pub fn is_to_be_uncordoned(machine: &MachineFacts) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::facts::NodeView;
     use crate::facts::fixtures::{members, ready};
-    use crate::facts::{Maintenance, NodeView};
     use crate::plans::record::{Record, Setup};
-    use crate::windows::Windows;
-    use std::sync::Arc;
+    use crate::windows::{Maintenance, Schedule};
 
     fn at_gate(machine: MachineFacts, ran: Option<(&str, &str)>) -> MachineFacts {
         let mut machine = machine.up().says(Progress::AtGate);
@@ -402,9 +402,9 @@ mod tests {
 
     #[test]
     fn planned_changes_wait_for_a_maintenance_window() {
-        let windows = |texts: &[&str]| {
-            let windows = Windows::parse(texts.iter().copied()).expect("windows").expect("some");
-            Maintenance::Within(Arc::new(windows))
+        let windows = |texts: &[&str]| Maintenance {
+            cluster: Schedule::read("field x", texts.iter().copied()),
+            ..Maintenance::ANY_TIME
         };
         // The time of these tests is a Thursday at midnight.
         let closed = || windows(&["Fri 02:00-06:00 UTC"]);
@@ -416,15 +416,32 @@ mod tests {
         assert_eq!(
             decided(&within(closed())),
             Gate::Closed {
-                why: "waits for its maintenance window, which opens at 1970-01-02T02:00:00Z".to_owned(),
+                why: "waits for its maintenance window, which opens at 1970-01-02T02:00:00Z; now field x is closed".to_owned(),
                 opens: Some("1970-01-02T02:00:00Z".parse().expect("a time")),
             }
         );
         assert_eq!(
-            decided(&within(Maintenance::Unreadable("field x: y".to_owned()))),
+            decided(&within(Maintenance {
+                host: Some(Schedule::unknown("field x", "y")),
+                ..windows(&["daily 00:00-00:00"])
+            })),
             Gate::Closed {
                 why: "waits until its maintenance windows can be read: field x: y".to_owned(),
                 opens: None
+            }
+        );
+        // The window of the cluster is open, and that of the Host is not.
+        let on_host = |host: &str, text: &'static str| Maintenance {
+            host: Schedule::read(host, [text]),
+            ..windows(&["Thu 00:00-01:00 UTC"])
+        };
+        assert_eq!(decided(&within(on_host("h", "Thu 00:00-00:30 UTC"))), Gate::Drain);
+        assert_eq!(
+            decided(&within(on_host("h", "Thu 00:30-06:00 UTC"))),
+            Gate::Closed {
+                why: "waits for its maintenance window, which opens at 1970-01-01T00:30:00Z; now h is closed"
+                    .to_owned(),
+                opens: Some("1970-01-01T00:30:00Z".parse().expect("a time")),
             }
         );
         let waits = |machine: &MachineFacts| matches!(decided(machine), Gate::Closed { .. });

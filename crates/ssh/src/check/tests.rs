@@ -18,6 +18,7 @@ fn host() -> Host {
         claim: None,
         quarantine: None,
         config: None,
+        windows: Vec::new(),
     };
     Host::new("rack-1", spec)
 }

@@ -112,6 +112,7 @@ impl Yard {
             claim: None,
             quarantine: None,
             config: None,
+            windows: Vec::new(),
         };
         let mut host = Host::new("rack-1", spec);
         host.metadata.namespace = Some("default".to_owned());

@@ -7,8 +7,10 @@ mod session;
 
 use capstan_agent::image::{DEPTH, ImageReference, LARGEST_MANIFEST, Manifest};
 use capstan_agent::machine::MachineError;
+use capstan_agent::route::Route;
 use capstan_plan::{Digest, MachinePath};
 use capstan_sentinel::apply::{self, Pulled};
+use capstan_sentinel::config::Config;
 use capstan_sentinel::registries::{Endpoint, Registries};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -47,6 +49,10 @@ pub(super) struct Registry {
     files: Vec<String>,
     /// Folder for downloads.
     folder: MachinePath,
+    /// How servers are reached.
+    route: Route,
+    /// Whether the configuration names programs that give credentials. As in upstream, they are never asked.
+    names_providers: bool,
 }
 
 /// A layer that is downloaded.
@@ -57,11 +63,13 @@ struct Layer {
 }
 
 impl Registry {
-    /// `file` is the configured file, or empty. What an earlier process has downloaded into the folder is removed.
-    pub(super) fn new(paths: &Paths, file: &str, folder: MachinePath) -> Self {
+    /// What an earlier process has downloaded into the folder is removed.
+    pub(super) fn new(paths: &Paths, config: &Config, folder: MachinePath, route: Route) -> Self {
+        let file = &config.agent_registries_file;
         let first = if file.is_empty() { FILES[0] } else { file };
         let files = [first, FILES[1], FILES[2]].map(str::to_owned).into();
-        let registry = Self { paths: paths.clone(), files, folder };
+        let names_providers = !config.image_credential_provider_config.is_empty();
+        let registry = Self { paths: paths.clone(), files, folder, route, names_providers };
         registry.clear();
         registry
     }
@@ -105,7 +113,7 @@ impl Registry {
                 let refusal = match endpoint {
                     Err(error) => Refusal::lasting(format!("{file}: {error}")),
                     Ok(endpoint) => {
-                        let mut session = Session::new(&self.paths, &file, &registries, &endpoint);
+                        let mut session = Session::new(self, &file, &registries, &endpoint);
                         match self.pull_from(&mut session, &endpoint, image).await {
                             Ok(layers) => return Ok(layers),
                             Err(refusal) => refusal.of(endpoint.authority()),

@@ -20,9 +20,8 @@ use std::io::{self, Read as _};
 use std::time::Duration;
 use tokio::time::timeout;
 
-use super::download;
 use super::refusal::Refusal;
-use crate::paths::Paths;
+use super::{Registry, download};
 
 /// How long an answer may take to begin.
 const ANSWERING: Duration = Duration::from_secs(60);
@@ -44,7 +43,7 @@ pub(super) struct Answer {
 
 /// A server of images, while one image is pulled.
 pub(super) struct Session<'a> {
-    paths: &'a Paths,
+    registry: &'a Registry,
     /// The file with the credentials, for messages.
     file: &'a str,
     registries: &'a Registries,
@@ -54,12 +53,12 @@ pub(super) struct Session<'a> {
 
 impl<'a> Session<'a> {
     pub(super) const fn new(
-        paths: &'a Paths,
+        registry: &'a Registry,
         file: &'a str,
         registries: &'a Registries,
         endpoint: &'a Endpoint,
     ) -> Self {
-        Self { paths, file, registries, endpoint, authorization: None }
+        Self { registry, file, registries, endpoint, authorization: None }
     }
 
     /// The content at an address of the server. Redirects are followed, without the credential where they lead to another
@@ -124,7 +123,11 @@ impl<'a> Session<'a> {
     }
 
     fn remedy(&self) -> String {
-        format!("check configs.\"{}\".auth in {}", self.endpoint.authority(), self.file)
+        let unused = match self.registry.names_providers {
+            true => "; imageCredentialProviderConfig is not used",
+            false => "",
+        };
+        format!("check configs.\"{}\".auth in {}{unused}", self.endpoint.authority(), self.file)
     }
 
     /// Meets a challenge.
@@ -228,7 +231,9 @@ impl<'a> Session<'a> {
                 _ => Refusal::Passing(text),
             }
         };
-        let mut connection = Connection::open(&trust, url.host(), url.port()).await.map_err(unreachable)?;
+        let proxy = self.registry.route.to(url.host(), url.port());
+        let opened = Connection::open_through(proxy, &trust, url.host(), url.port()).await;
+        let mut connection = opened.map_err(unreachable)?;
         let answer = timeout(ANSWERING, connection.send(request)).await;
         let answer = answer.map_err(|_| Refusal::passing("there was no answer in time"))?;
         Ok(Answer { response: answer.map_err(Refusal::passing)?, connection })
@@ -249,7 +254,7 @@ impl<'a> Session<'a> {
 
     fn pem(&self, path: &str) -> io::Result<Vec<u8>> {
         let mut content = Vec::new();
-        File::open(self.paths.below(path))?.take(PEM + 1).read_to_end(&mut content)?;
+        File::open(self.registry.paths.below(path))?.take(PEM + 1).read_to_end(&mut content)?;
         if content.len() as u64 > PEM {
             return Err(io::Error::new(io::ErrorKind::FileTooLarge, "it has more than one megabyte"));
         }

@@ -18,6 +18,7 @@ pub(super) fn host(name: &str) -> Host {
         claim: None,
         quarantine: None,
         config: None,
+        windows: Vec::new(),
     };
     let mut host = Host::new(name, spec);
     host.metadata.namespace = Some("yard".to_owned());

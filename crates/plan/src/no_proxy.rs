@@ -1,9 +1,9 @@
-//! Which servers are reached without the proxy, by the rules of `NO_PROXY` in programs written in Go. Pure.
+//! Which servers are reached without a proxy, by the rules of `NO_PROXY` in programs written in Go. Pure.
 
 use std::net::IpAddr;
 
 /// Whether an entry is about this server.
-pub(super) fn is_listed(entries: &[String], host: &str, port: u16) -> bool {
+pub fn is_listed(entries: &[String], host: &str, port: u16) -> bool {
     let host = host.to_ascii_lowercase();
     entries.iter().any(|entry| is_about(&entry.to_ascii_lowercase(), &host, port))
 }
