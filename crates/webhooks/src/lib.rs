@@ -5,6 +5,7 @@
 //! configurations. It must not contain rules for any kind.
 
 mod admitter;
+pub mod manifest;
 mod paths;
 mod registration;
 mod rejection;

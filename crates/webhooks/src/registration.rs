@@ -23,7 +23,8 @@ use crate::paths::{CONFIGURATION, Phase, Reached, find, path};
 pub const SECRET: &str = "capstan-admission";
 const COMMON_NAME: &str = "capstan admission";
 
-const LOOK_AGAIN: Duration = Duration::from_secs(60);
+/// How soon a configuration that a user installs or changes names the webhooks.
+const LOOK_AGAIN: Duration = Duration::from_secs(10);
 const FIRST_RETRY: Duration = Duration::from_millis(200);
 const LONGEST_RETRY: Duration = Duration::from_secs(30);
 
