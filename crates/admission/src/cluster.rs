@@ -49,7 +49,7 @@ pub(crate) fn needs_of_validate(write: &Write<'_>) -> Needs {
     };
     let class = class_key(new);
     let Some(old) = write.old else { return Needs { class, ..Needs::default() } };
-    let old_class = class_key(old).filter(|old_class| Some(old_class) != class.as_ref());
+    let old_class = class_key(old).filter(|_| changes_class(old, new));
     let mut needs = Needs { class, old_class, ..Needs::default() };
     if changes_version(old, new) {
         let own = |name: &str| Key {
@@ -64,6 +64,11 @@ pub(crate) fn needs_of_validate(write: &Write<'_>) -> Needs {
         });
     }
     needs
+}
+
+/// Whether a Cluster has another class than before, and had one.
+fn changes_class(old: &Value, new: &Value) -> bool {
+    class_key(old).is_some_and(|old| Some(old) != class_key(new))
 }
 
 /// Whether the version of the topology changes, and the change is checked.
@@ -166,6 +171,9 @@ pub(crate) fn validate(
     let before: Cluster = read(old)?;
     let old_class = match &facts.old_class {
         Fact::Known(class) => Some(read::<ClusterClass>(class)?),
+        Fact::Unknown(why) if changes_class(old, new) => {
+            return Ok(vec![field::internal(CLASS, format!("cannot read the ClusterClass before: {why}"))]);
+        }
         Fact::Unknown(_) | Fact::Absent => None,
     };
     if object::at(new, &["metadata", "annotations", UNSAFE_VERSION]).is_some() {

@@ -200,6 +200,7 @@ fn another_class_must_be_compatible() {
         (Fact::Known(class()), None),
         (Fact::Known(with(class(), &kind)), Some("spec.infrastructure")),
         (Fact::Absent, Some("spec.topology.classRef: FieldValueForbidden")),
+        (Fact::default(), Some("spec.topology.classRef: InternalError")),
     ] {
         let facts = Facts { old_class, ..knowing(other.clone()) };
         let found = rejected(Kind::Cluster, Some(&old), &new, &facts).join(" ");
