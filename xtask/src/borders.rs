@@ -204,6 +204,7 @@ const BORDERS: &[Border] = &[
     of(
         "capstan-fuzz",
         &[
+            "capstan-admission",
             "capstan-agent",
             "capstan-api",
             "capstan-apiserver",

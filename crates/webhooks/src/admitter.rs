@@ -5,9 +5,9 @@ use capstan_admission::{
     needs_of_default, needs_of_validate, validate,
 };
 use capstan_api::core::Cluster;
-use capstan_api::meta::{ContractVersionedObjectReference, labels};
+use capstan_api::meta::labels;
 use capstan_controller::error::chain;
-use capstan_controller::external::Externals;
+use capstan_controller::external::resource_of;
 use kube::Client;
 use kube::api::{Api, ApiResource, DynamicObject, ListParams};
 use kube::core::GroupVersionKind;
@@ -26,13 +26,12 @@ const INTERVAL: Duration = Duration::from_millis(200);
 #[derive(Clone)]
 pub struct Admitter {
     client: Client,
-    externals: Externals,
 }
 
 impl Admitter {
     /// Reads facts with this client.
-    pub fn new(client: Client) -> Self {
-        Self { externals: Externals::new(client.clone()), client }
+    pub const fn new(client: Client) -> Self {
+        Self { client }
     }
 
     /// The object with its defaults, if that changes it, and warnings.
@@ -69,15 +68,8 @@ impl Admitter {
             facts.clusters = self.clusters_of(class).await;
         }
         if let Some(reference) = &needs.control_plane {
-            let key = &reference.key;
-            let reference = ContractVersionedObjectReference {
-                api_group: reference.group.clone(),
-                kind: reference.kind.clone(),
-                name: key.name.clone(),
-            };
-            facts.control_plane = match self.externals.get(&reference, &key.namespace).await {
-                Ok(Some(object)) => Fact::Known(json!(object)),
-                Ok(None) => Fact::Absent,
+            facts.control_plane = match resource_of(&self.client, &reference.group, &reference.kind).await {
+                Ok(resource) => self.object_of(&resource, &reference.key).await,
                 Err(error) => Fact::Unknown(chain(&error)),
             };
         }
@@ -85,7 +77,7 @@ impl Admitter {
             facts.workers = self.workers_of(cluster).await;
         }
         if let Some(claim) = &needs.claim {
-            facts.claim = self.object_of(IPAM, "IPAddressClaim", claim).await;
+            facts.claim = self.object_of(&resource(IPAM, "IPAddressClaim"), claim).await;
         }
         facts
     }
@@ -104,12 +96,11 @@ impl Admitter {
     }
 
     async fn object(&self, kind: Kind, key: &Key) -> Fact<Value> {
-        self.object_of(kind.group(), kind.name(), key).await
+        self.object_of(&resource(kind.group(), kind.name()), key).await
     }
 
-    async fn object_of(&self, group: &str, kind: &str, key: &Key) -> Fact<Value> {
-        let api: Api<DynamicObject> =
-            Api::namespaced_with(self.client.clone(), &key.namespace, &resource(group, kind));
+    async fn object_of(&self, resource: &ApiResource, key: &Key) -> Fact<Value> {
+        let api: Api<DynamicObject> = Api::namespaced_with(self.client.clone(), &key.namespace, resource);
         match api.get_opt(&key.name).await {
             Ok(Some(object)) => Fact::Known(json!(object)),
             Ok(None) => Fact::Absent,
