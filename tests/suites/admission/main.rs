@@ -7,6 +7,7 @@
 mod objects;
 mod table;
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
@@ -17,7 +18,7 @@ use capstan_testkit::{
 };
 use capstan_tests::{Embedded, Running, admission, namespaced};
 use kube::Client;
-use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
+use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use kube::core::{GroupVersionKind, Status};
 use serde_json::{Value, json};
 
@@ -34,8 +35,7 @@ const REGISTRATION: &str = "admissionregistration.k8s.io/v1";
 async fn the_embedded_plane_admits_in_process() {
     let plane = Embedded::start().await.unwrap();
     let client = client(&plane.kubeconfig()).await.unwrap();
-    // It is ready before its CRDs are.
-    is_called(&client).await;
+    are_served(&client).await;
     ours(&client).await;
 }
 
@@ -129,6 +129,16 @@ fn manager(kubeconfig: &Path, folder: &Path) -> Running {
         HOME,
     ];
     Running::start(&args, &folder.join("log")).unwrap()
+}
+
+/// Waits until all kinds of the table are served: the plane answers before it has its CRDs.
+async fn are_served(client: &Client) {
+    let kinds: BTreeSet<&str> = steps().iter().map(|step| step.kind).collect();
+    for kind in kinds {
+        eventually(DEADLINE, kind, async || Ok(api(client, kind).list(&ListParams::default()).await?))
+            .await
+            .unwrap();
+    }
 }
 
 /// Waits until the plane sets defaults.
