@@ -52,12 +52,14 @@ tools: ## Build the pinned third-party programs that the tests run against
 	$(XTASK) tools
 
 # Not written to its place at once: the program that prints it is compiled from it.
-generate: ## Write config/crd and the reference of every field from the types
+generate: ## Write config and the reference of every field from the types
 	$(PACKAGES) build
 	$(CAPSTAN) crds --out-dir config/crd
 	$(CAPSTAN) crds --output json-lines > target/crd.jsonl
 	mv target/crd.jsonl config/crd.jsonl
 	$(CAPSTAN) crds --reference-dir docs/reference/api
+	$(CAPSTAN) generate admission > target/webhooks.yaml
+	mv target/webhooks.yaml config/admission/webhooks.yaml
 
 book: ## Build the documentation as a book: target/book
 	$(PACKAGES) build

@@ -16,6 +16,9 @@ enum Review {
 
 const BOTH: &[Review] = &[Review::Mutate, Review::Validate];
 const CORE: &str = "cluster.x-k8s.io";
+const ADDONS: &str = "addons.cluster.x-k8s.io";
+const RUNTIME: &str = "runtime.cluster.x-k8s.io";
+const IPAM: &str = "ipam.cluster.x-k8s.io";
 const BOOTSTRAP: &str = "bootstrap.cluster.x-k8s.io";
 const CONTROL_PLANE: &str = "controlplane.cluster.x-k8s.io";
 const INFRASTRUCTURE: &str = "infrastructure.cluster.x-k8s.io";
@@ -28,6 +31,13 @@ fn reviewed(manager: Manager) -> &'static [Reviewed] {
             Reviewed(CORE, "machinedeployment", "machinedeployments", BOTH),
             Reviewed(CORE, "machineset", "machinesets", BOTH),
             Reviewed(CORE, "machinehealthcheck", "machinehealthchecks", BOTH),
+            Reviewed(CORE, "machinepool", "machinepools", BOTH),
+            Reviewed(CORE, "machinedrainrule", "machinedrainrules", &[Review::Validate]),
+            Reviewed(CORE, "clusterclass", "clusterclasses", &[Review::Validate]),
+            Reviewed(ADDONS, "clusterresourceset", "clusterresourcesets", BOTH),
+            Reviewed(ADDONS, "clusterresourcesetbinding", "clusterresourcesetbindings", &[Review::Validate]),
+            Reviewed(RUNTIME, "extensionconfig", "extensionconfigs", BOTH),
+            Reviewed(IPAM, "ipaddress", "ipaddresses", &[Review::Validate]),
         ],
         Manager::KubeadmBootstrap => &[
             Reviewed(BOOTSTRAP, "kubeadmconfig", "kubeadmconfigs", &[Review::Validate]),
@@ -67,8 +77,8 @@ pub fn admission(managers: &UpstreamManagers) -> Vec<Value> {
 
 fn hook(&Reviewed(group, kind, plural, _): &Reviewed, word: &str, webhook: &ManagerWebhook) -> Value {
     let path = format!("{word}-{}-v1beta2-{kind}", group.replace('.', "-"));
-    // Only a cluster's deletion is looked at.
-    let deleted = word == "validate" && kind == "cluster";
+    // No other deletion is looked at.
+    let deleted = word == "validate" && ["cluster", "clusterclass"].contains(&kind);
     let operations = if deleted { &["CREATE", "UPDATE", "DELETE"][..] } else { &["CREATE", "UPDATE"] };
     json!({
         "name": format!("{word}.{kind}.{group}"),

@@ -75,6 +75,7 @@ const BORDERS: &[Border] = &[
         &["capstan-api", "capstan-apiserver-merge", "capstan-apiserver-schema", "capstan-text"],
     )
     .never_itself(IO),
+    of("capstan-admission", &["capstan-api", "capstan-text", "capstan-topology"]).never_itself(IO),
     of("capstan-components", &["capstan-api", "capstan-text"])
         .never_itself(&["tokio", "kube", "rustls", "hyper"]),
     // Files, connections and certificates. The agent carries `files` and `pki`, so they stay small.
@@ -111,7 +112,10 @@ const BORDERS: &[Border] = &[
     )
     .never(KUBERNETES),
     // Controllers. A provider never depends on another one.
-    of("capstan-controller", &["capstan-api", "capstan-plan", "capstan-planner", "capstan-text"]),
+    of(
+        "capstan-controller",
+        &["capstan-api", "capstan-pki", "capstan-plan", "capstan-planner", "capstan-text"],
+    ),
     of("capstan-core", &["capstan-api", "capstan-controller", "capstan-pki", "capstan-plan", "capstan-text"]),
     of("capstan-infrastructure", &["capstan-api", "capstan-controller", "capstan-pki", "capstan-plan"])
         .never(&["russh"]),
@@ -142,6 +146,11 @@ const BORDERS: &[Border] = &[
             "capstan-plan",
         ],
     ),
+    // What it decides is in `capstan-admission`.
+    of(
+        "capstan-webhooks",
+        &["capstan-admission", "capstan-api", "capstan-controller", "capstan-net", "capstan-pki"],
+    ),
     of("capstan-ssh", &["capstan-api", "capstan-infrastructure", "capstan-pki", "capstan-plan"]),
     of(
         "capstan-sim",
@@ -162,6 +171,7 @@ const BORDERS: &[Border] = &[
     of(
         "capstan",
         &[
+            "capstan-admission",
             "capstan-api",
             "capstan-apiserver",
             "capstan-artifacts",
@@ -185,6 +195,7 @@ const BORDERS: &[Border] = &[
             "capstan-template",
             "capstan-text",
             "capstan-ui",
+            "capstan-webhooks",
         ],
     ),
     // Tests and chores.
@@ -193,6 +204,7 @@ const BORDERS: &[Border] = &[
     of(
         "capstan-fuzz",
         &[
+            "capstan-admission",
             "capstan-agent",
             "capstan-api",
             "capstan-apiserver",

@@ -174,6 +174,10 @@ fn real_suites() -> Vec<Suite> {
         real("install", "capstan init and delete, interchangeable with clusterctl"),
         real("quick_start", "the quick start on simulated hosts, as printed"),
         real("crds", "our CRDs on a real API server"),
+        real(
+            "admission",
+            "defaults and rules of admission, on the embedded plane and a real one, and upstream's",
+        ),
         real("dialect", "templates, compared with the real clusterctl"),
         real("real_plane", "the test plane itself"),
         on_machines(

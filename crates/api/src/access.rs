@@ -42,6 +42,9 @@ const RBAC: &str = "rbac.authorization.k8s.io";
 const COORDINATION: &str = "coordination.k8s.io";
 const EXTENSIONS: &str = "apiextensions.k8s.io";
 
+const IPAM: &str = "ipam.cluster.x-k8s.io";
+const REGISTRATION: &str = "admissionregistration.k8s.io";
+
 const AUTHENTICATION: &str = "authentication.k8s.io";
 const AUTHORIZATION: &str = "authorization.k8s.io";
 
@@ -151,6 +154,29 @@ pub fn access() -> Vec<GroupAccess> {
         group.everywhere.extend(diagnostics());
     }
     all
+}
+
+/// Additional rules of a manager that serves the admission webhooks: the facts that decisions need, its CA, and the CA bundle in
+/// the two configurations. `secret` and `configuration` are their names.
+pub fn admission(secret: &str, configuration: &str) -> GroupAccess {
+    let configurations = ["mutatingwebhookconfigurations", "validatingwebhookconfigurations"];
+    GroupAccess {
+        controllers: "admission",
+        everywhere: vec![
+            rule(CORE, &["clusterclasses"], &[&["get"]]),
+            rule(CORE, &["clusters", "machines", "machinedeployments", "machinepools"], &[&["list"]]),
+            rule(IPAM, &["ipaddressclaims"], &[&["get"]]),
+            // A control plane may be any provider's.
+            rule(CONTROL_PLANE, &["*"], &[&["get"]]),
+            contract(),
+            named(rule(REGISTRATION, &configurations, &[&["get", "patch"]]), configuration),
+        ],
+        own_namespace: vec![
+            rule("", &["secrets"], &[&["create"]]),
+            named(rule("", &["secrets"], &[&["get", "update"]]), secret),
+        ],
+        cluster_namespaces: Vec::new(),
+    }
 }
 
 fn core() -> GroupAccess {

@@ -68,6 +68,9 @@ pub mod annotations {
     pub const AUTOSCALER_MIN_SIZE: &str = "cluster.x-k8s.io/cluster-api-autoscaler-node-group-min-size";
     /// The greatest number of Machines that an autoscaler may set.
     pub const AUTOSCALER_MAX_SIZE: &str = "cluster.x-k8s.io/cluster-api-autoscaler-node-group-max-size";
+    /// On a MachineSet or its bootstrap template: preflight checks to skip before a Machine is created, separated by commas,
+    /// or `All`.
+    pub const SKIP_PREFLIGHT_CHECKS: &str = "machineset.cluster.x-k8s.io/skip-preflight-checks";
     /// Another program, such as an autoscaler, sets the replicas.
     pub const REPLICAS_MANAGED_BY: &str = "cluster.x-k8s.io/replicas-managed-by";
     /// The Node of this Machine is not drained.

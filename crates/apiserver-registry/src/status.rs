@@ -247,10 +247,22 @@ impl ApiError {
             ("", reason) => format!("{denied}: {reason}"),
             (message, _) => format!("{denied}: {message}"),
         };
+        let mut error = Self::of_status(status, 400);
+        error.0.message = message;
+        error
+    }
+
+    /// The error that a Status describes.
+    pub fn from_status(status: &Value) -> Self {
+        Self::of_status(status, 500)
+    }
+
+    fn of_status(status: &Value, default_code: u16) -> Self {
+        let text = |field: &str| status.get(field).and_then(Value::as_str).unwrap_or_default();
         let code = status.get("code").and_then(Value::as_u64).and_then(|code| u16::try_from(code).ok());
         let code = code.filter(|code| (400..1000).contains(code));
-        let mut error = Self::new(code.unwrap_or(400), "", message);
-        error.0.reason = Cow::Owned(reason.to_owned());
+        let mut error = Self::new(code.unwrap_or(default_code), "", text("message").to_owned());
+        error.0.reason = Cow::Owned(text("reason").to_owned());
         error.0.details = status.get("details").and_then(Value::as_object).cloned().unwrap_or_default();
         error
     }

@@ -12,8 +12,8 @@ use capstan_text::health::Check;
 use jiff::Timestamp;
 
 use crate::{
-    audit_policy::AuditPolicy, authority::Authority, limits::Limits, restriction::Restriction,
-    store::Storage, user::User,
+    audit_policy::AuditPolicy, authority::Authority, limits::Limits, process_admission::Admission,
+    restriction::Restriction, store::Storage, user::User,
 };
 
 /// Returns the current time. A simulation has its own clock.
@@ -45,6 +45,8 @@ pub struct Options {
     pub limits: Limits,
     /// What members of some groups may change in objects that they may update.
     pub restrictions: Vec<Restriction>,
+    /// Admission of custom resources by the process.
+    pub admission: Option<Arc<dyn Admission>>,
     /// Addresses of the services that webhooks refer to: `namespace/name` to an `https` URL. The server has no
     /// cluster network in which it could resolve them.
     pub webhook_services: BTreeMap<String, String>,
@@ -75,6 +77,7 @@ impl Options {
             client_authority: None,
             limits: Limits::default(),
             restrictions: Vec::new(),
+            admission: None,
             webhook_services: BTreeMap::new(),
             audit_log: None,
             audit_policy: None,

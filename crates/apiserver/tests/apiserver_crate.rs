@@ -16,6 +16,7 @@ mod lifecycle;
 mod mutating_policies;
 mod objects;
 mod policies;
+mod process_admission;
 mod protobuf;
 mod quotas;
 mod runtime;

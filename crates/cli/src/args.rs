@@ -58,7 +58,7 @@ pub(crate) enum Verb {
     Admin(AdminVerb),
 
     /// Run the controllers against an existing management plane
-    Manager(ManagerArgs),
+    Manager(Box<ManagerArgs>),
 
     /// Manage the software for machines and its sources
     #[command(subcommand)]

@@ -195,6 +195,13 @@ impl Running {
         Ok(running)
     }
 
+    /// Runs more tasks, each until the stop signal.
+    pub(crate) fn add(&mut self, tasks: Vec<BoxFuture<'static, ()>>) {
+        for task in tasks {
+            self.tasks.spawn(task);
+        }
+    }
+
     /// Waits until every controller has stopped, after the stop signal. A controller that does not stop in time, such
     /// as one that still waits for its first list, is aborted at any point of its work.
     pub(crate) async fn ended(&mut self) {

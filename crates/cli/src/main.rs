@@ -4,6 +4,7 @@
 //! contain decisions about clusters, machines or objects; those belong to libraries.
 
 mod admin;
+mod admission;
 mod args;
 mod artifacts;
 mod backup;

@@ -214,23 +214,7 @@ impl Externals {
 
     /// Reads the CRD of a kind, and starts a watch unless this version is watched already.
     async fn read(&self, group: &str, kind: &str) -> Result<ExternalKind> {
-        let plural = plural(kind);
-        let name = format!("{plural}.{group}");
-        let crds: Api<CustomResourceDefinition> = Api::all(self.client.clone());
-        // Metadata only: a CRD with its schemas may be a megabyte. Its name begins with the plural.
-        let crd = crds.get_metadata_opt(&name).await.doing(|| format!("cannot read CRD {name}"))?;
-        let crd = crd.ok_or_else(|| {
-            Error::user(format!("{kind}.{group}"), format!("there is no CRD {name}: install the provider"))
-        })?;
-        let version = contract_version(crd.labels()).ok_or_else(|| {
-            let label = format!("cluster.x-k8s.io/{}", CONTRACTS[0]);
-            Error::user(
-                format!("CRD {name}"),
-                format!("has no label {label}: the provider is too old or too new"),
-            )
-        })?;
-        let gvk = GroupVersionKind::gvk(group, &version, kind);
-        let resource = ApiResource::from_gvk_with_plural(&gvk, &plural);
+        let resource = resource_of(&self.client, group, kind).await?;
         let key = (group.to_owned(), kind.to_owned());
         let mut kinds = lock(&self.shared.kinds);
         let known = kinds.get(&key).cloned();
@@ -241,7 +225,7 @@ impl Externals {
                     tracing::info!(
                         kind,
                         from = former.resource.version,
-                        to = version,
+                        to = resource.version,
                         "reads another version"
                     );
                     former.notifier.abort();
@@ -298,6 +282,26 @@ impl Externals {
             })
         })
     }
+}
+
+/// The API resource of a kind, in the version that the contract label of its CRD names. Nothing is cached or watched.
+pub async fn resource_of(client: &Client, group: &str, kind: &str) -> Result<ApiResource> {
+    let plural = plural(kind);
+    let name = format!("{plural}.{group}");
+    let crds: Api<CustomResourceDefinition> = Api::all(client.clone());
+    // Metadata only: a CRD with its schemas may be a megabyte. Its name begins with the plural.
+    let crd = crds.get_metadata_opt(&name).await.doing(|| format!("cannot read CRD {name}"))?;
+    let crd = crd.ok_or_else(|| {
+        Error::user(format!("{kind}.{group}"), format!("there is no CRD {name}: install the provider"))
+    })?;
+    let version = contract_version(crd.labels()).ok_or_else(|| {
+        let label = format!("cluster.x-k8s.io/{}", CONTRACTS[0]);
+        Error::user(
+            format!("CRD {name}"),
+            format!("has no label {label}: the provider is too old or too new"),
+        )
+    })?;
+    Ok(ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, &version, kind), &plural))
 }
 
 /// Whether a 404 response is about the path and not about an object: the API server serves nothing at the path.

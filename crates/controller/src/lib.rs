@@ -10,7 +10,7 @@
 //! | [`external`] | objects of other providers' kinds |
 //! | [`remote`], [`etcd`], [`drain`] | workload clusters: connections, members of etcd, draining a Node |
 //! | [`plans`], [`secrets`], [`names`], [`identity`], [`plane`], [`spare`], [`in_place`] | facts that several controllers read: plans, Secrets, names, machine IDs, the management plane, free hosts, in-place updates |
-//! | [`knowledge`], [`error`], [`events`], [`reviews`] | known or unknown values, errors, Events, access reviews |
+//! | [`knowledge`], [`error`], [`events`], [`reviews`], [`authority_secret`] | known or unknown values, errors, Events, access reviews, the CA of own servers |
 //!
 //! What must not be here: anything that only one kind needs, and any decision about the desired state of a cluster.
 //!
@@ -19,6 +19,7 @@
 //! may run at the same time. A reconcile that changes nothing writes nothing.
 
 pub mod apply;
+pub mod authority_secret;
 pub mod cache;
 pub mod destroy;
 pub mod drain;

@@ -7,6 +7,7 @@
 //!
 //! What must not live here: anything that the product needs, and a second implementation of what a target calls.
 
+mod admission;
 mod backup;
 mod bodies;
 mod bootstrap_data;
@@ -73,6 +74,8 @@ pub const TARGETS: &[Target] = &[
     target("instruction", registrations::instruction),
     target("cloud-config", bootstrap_data::cloud_config),
     target("hooks", hooks::hooks),
+    // Writes of Cluster API's objects, on the embedded plane and in webhooks.
+    target("admission", admission::admission),
     // Images of plans of rancher/system-agent.
     target("registry", registries::registry),
 ];

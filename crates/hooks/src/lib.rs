@@ -7,7 +7,6 @@
 //! It must not contain the change itself, which reaches a machine as a plan that the control plane provider writes from
 //! the same objects; nothing in here writes to a machine or its objects.
 
-pub mod authority;
 pub mod capstan;
 mod extension;
 mod registration;

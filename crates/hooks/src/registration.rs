@@ -7,14 +7,14 @@
 use capstan_api::meta::labels::WATCH_FILTER;
 use capstan_api::runtime::ExtensionConfig;
 use capstan_api::runtime::hooks::EXTENSION;
+use capstan_controller::Cache;
+use capstan_controller::authority_secret::AuthoritySecret;
 use capstan_controller::error::{Doing as _, Error, Result, chain};
-use capstan_controller::{Cache, secrets};
+use capstan_pki::serving::Issued;
 use futures::StreamExt as _;
 use jiff::Timestamp;
 use k8s_openapi::ByteString;
-use k8s_openapi::api::core::v1::{Namespace, Secret};
-use kube::api::{Api, Patch, PatchParams, PostParams};
-use kube::core::ObjectMeta;
+use kube::api::{Api, Patch, PatchParams};
 use kube::runtime::watcher;
 use kube::{Client, ResourceExt as _};
 use serde_json::{Value, json};
@@ -24,16 +24,13 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
 
-use crate::authority::{Authority, AuthorityError, Issued};
 use crate::server::Serving;
 
 /// Name of the Secret with the CA.
 pub const SECRET: &str = "capstan-hooks";
 
-/// Key of the certificates to believe.
-const BUNDLE: &str = "ca.crt";
-/// Key of the authority's private key.
-const KEY: &str = "ca.key";
+/// Common name of the CA.
+const COMMON_NAME: &str = "capstan hooks";
 
 /// Owns the fields of the ExtensionConfig.
 const FIELD_MANAGER: &str = "capstan-hooks";
@@ -116,7 +113,8 @@ impl Registration {
 
     async fn ensure(&self, served: &mut Option<ServedCertificate>, now: Timestamp) -> Result<()> {
         let failed = |error| Error::transient("cannot make the certificate of the hooks", error);
-        let authority = self.authority(now).await?;
+        let secret = AuthoritySecret { namespace: &self.namespace, name: SECRET, common_name: COMMON_NAME };
+        let authority = secret.ensure(&self.client, self.leads(), now).await?;
         let is_good =
             |served: &ServedCertificate| served.bundle == authority.bundle() && !served.issued.is_due(now);
         if !served.as_ref().is_some_and(is_good) {
@@ -125,37 +123,6 @@ impl Registration {
             *served = Some(ServedCertificate { bundle: authority.bundle(), issued });
         }
         self.register(&authority.bundle()).await
-    }
-
-    /// The authority that all who serve hooks share.
-    async fn authority(&self, now: Timestamp) -> Result<Authority> {
-        let api: Api<Secret> = Api::namespaced(self.client.clone(), &self.namespace);
-        let doing = |what: &str| format!("cannot {what} Secret {}/{SECRET}", self.namespace);
-        let failed =
-            |error: AuthorityError| Error::transient("cannot make the authority of the hooks", error);
-        let read = api.get_opt(SECRET).await.doing(|| doing("read"))?;
-        let (authority, write) = kept(read.as_ref(), now).map_err(failed)?;
-        if !write {
-            return Ok(authority);
-        }
-        self.may_write(|| doing("write"))?;
-        let mut secret = secret(&self.namespace, &authority);
-        match read {
-            Some(read) => {
-                secret.metadata.resource_version = read.resource_version();
-                api.replace(SECRET, &PostParams::default(), &secret).await.doing(|| doing("write"))?;
-            }
-            None => match api.create(&PostParams::default(), &secret).await {
-                // Its namespace, or another process was faster: read in the next round.
-                Err(kube::Error::Api(status)) if status.code == 404 => {
-                    self.make_namespace().await?;
-                    return Err(Error::transient(doing("make"), "its namespace has just been made"));
-                }
-                made => _ = made.doing(|| doing("make"))?,
-            },
-        }
-        tracing::info!(secret = SECRET, "made the authority of the hooks");
-        Ok(authority)
     }
 
     /// Whether this is the replica that writes.
@@ -168,15 +135,6 @@ impl Registration {
         match self.leads() {
             true => Ok(()),
             false => Err(Error::transient(doing(), "that is for the replica that leads")),
-        }
-    }
-
-    async fn make_namespace(&self) -> Result<()> {
-        let api: Api<Namespace> = Api::all(self.client.clone());
-        let metadata = ObjectMeta { name: Some(self.namespace.clone()), ..ObjectMeta::default() };
-        match api.create(&PostParams::default(), &Namespace { metadata, ..Namespace::default() }).await {
-            Err(kube::Error::Api(status)) if status.reason == "AlreadyExists" => Ok(()),
-            made => made.map(|_| ()).doing(|| format!("cannot make Namespace {}", self.namespace)),
         }
     }
 
@@ -205,33 +163,6 @@ async fn turned(leads: &mut Option<watch::Receiver<bool>>) {
     if !has_turned {
         // Nobody is left who could tell.
         std::future::pending::<()>().await;
-    }
-}
-
-/// The authority to use, and whether it has to be written first.
-fn kept(secret: Option<&Secret>, now: Timestamp) -> std::result::Result<(Authority, bool), AuthorityError> {
-    let Some(secret) = secret else { return Ok((Authority::new(now)?, true)) };
-    let get = |key| secrets::get(secret, key).unwrap_or_default();
-    match Authority::read(get(BUNDLE), get(KEY)) {
-        Ok(authority) if authority.is_due(now) => Ok((authority.renewed(now)?, true)),
-        Ok(authority) => Ok((authority, false)),
-        Err(error) => {
-            tracing::warn!(%error, secret = SECRET, "cannot read the CA of the runtime hooks; creating another one");
-            Ok((Authority::new(now)?, true))
-        }
-    }
-}
-
-fn secret(namespace: &str, authority: &Authority) -> Secret {
-    let data = [(BUNDLE, authority.bundle()), (KEY, authority.key().to_owned())];
-    Secret {
-        metadata: ObjectMeta {
-            name: Some(SECRET.to_owned()),
-            namespace: Some(namespace.to_owned()),
-            ..ObjectMeta::default()
-        },
-        data: Some(data.map(|(key, text)| (key.to_owned(), ByteString(text.into_bytes()))).into()),
-        ..Secret::default()
     }
 }
 
@@ -264,9 +195,6 @@ fn wanted(url: &str, bundle: &str, filter: Option<&str>) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use jiff::SignedDuration;
-
-    const NOW: Timestamp = Timestamp::constant(1_800_000_000, 0);
 
     #[test]
     fn only_the_port_of_the_last_address_is_taken_over() {
@@ -276,21 +204,6 @@ mod tests {
         for other in ["https://10.0.0.1:4711", "https://hooks.svc:443", "http://127.0.0.1:1", ""] {
             assert_eq!(last(other), None, "{other}");
         }
-    }
-
-    #[test]
-    fn the_authority_is_kept_renewed_and_mended() {
-        let (made, write) = kept(None, NOW).expect("an authority");
-        assert!(write);
-        let mut stored = secret("n", &made);
-        let (same, write) = kept(Some(&stored), NOW).expect("an authority");
-        assert!(same == made && !write);
-        let (renewed, write) =
-            kept(Some(&stored), NOW + SignedDuration::from_hours(24 * 3000)).expect("an authority");
-        assert!(write && renewed.bundle().contains(&made.bundle()));
-        stored.data.get_or_insert_default().remove(KEY);
-        let (mended, write) = kept(Some(&stored), NOW).expect("an authority");
-        assert!(write && !mended.bundle().contains(&made.bundle()));
     }
 
     #[test]

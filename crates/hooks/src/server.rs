@@ -16,17 +16,18 @@ use hyper::body::{Bytes, Incoming};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use rustls::ServerConfig;
-use rustls::server::{ClientHello, ResolvesServerCert, WebPkiClientVerifier};
-use rustls::sign::CertifiedKey;
+use rustls::server::{ResolvesServerCert, WebPkiClientVerifier};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::convert::Infallible;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 
 use crate::extension::{Extension, handlers, names};
+
+pub use capstan_net::Serving;
 
 /// Its name in the log.
 const NAME: &str = "hooks";
@@ -46,23 +47,6 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// How long one request may take in all. No caller waits longer.
 const LONGEST: Duration = Duration::from_secs(30);
-
-/// The current serving certificate, which may be replaced at any time.
-#[derive(Debug, Default)]
-pub struct Serving(RwLock<Option<Arc<CertifiedKey>>>);
-
-impl Serving {
-    /// Replaces the serving certificate.
-    pub fn show(&self, key: CertifiedKey) {
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(key));
-    }
-}
-
-impl ResolvesServerCert for Serving {
-    fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-}
 
 /// Why TLS cannot be served.
 #[derive(Debug, thiserror::Error)]

@@ -8,8 +8,8 @@ use capstan_api::runtime::hooks::{
 use capstan_apiserver::{ApiServer, Storage, User};
 use capstan_controller::reviews::Reviews;
 use capstan_hooks::Extension;
-use capstan_hooks::authority::Authority;
 use capstan_hooks::server::{Authentication, Server, Serving};
+use capstan_pki::serving::Authority;
 use http::{Request, StatusCode};
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Bytes;
@@ -66,7 +66,7 @@ impl Stage {
 
     async fn with(authentication: Authentication) -> Self {
         let now = Timestamp::now();
-        let authority = Authority::new(now).expect("an authority");
+        let authority = Authority::new("capstan hooks", now).expect("an authority");
         let serving = Arc::new(Serving::default());
         serving.show(authority.issue(&["127.0.0.1".to_owned()], now).expect("a certificate").key);
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
@@ -216,7 +216,7 @@ async fn tokens_of_callers_are_reviewed() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_certificate_can_be_required() {
-    let callers = Authority::new(Timestamp::now()).expect("an authority");
+    let callers = Authority::new("capstan hooks", Timestamp::now()).expect("an authority");
     let stage = Stage::with(Authentication::certificates(callers.bundle().as_bytes().to_vec())).await;
     let update = path("UpdateMachine", Some("update-machine"));
     let (status, body) = stage.send("POST", &update, b"{}".to_vec()).await;

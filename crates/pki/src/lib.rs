@@ -13,6 +13,8 @@ pub mod machine_token;
 pub mod pem;
 #[cfg(feature = "seal")]
 pub mod seal;
+#[cfg(feature = "serving")]
+pub mod serving;
 
 #[cfg(feature = "read")]
 mod certificate;

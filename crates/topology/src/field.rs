@@ -4,37 +4,37 @@ use capstan_apiserver_schema::{ErrorKind, FieldError};
 use serde_json::Value;
 
 /// `parent.name`
-pub(crate) fn child(parent: &str, name: &str) -> String {
+pub fn child(parent: &str, name: &str) -> String {
     if parent.is_empty() { name.to_string() } else { format!("{parent}.{name}") }
 }
 
 /// `parent[entry]`, for an index or the key of a map.
-pub(crate) fn entry(parent: &str, entry: impl std::fmt::Display) -> String {
+pub fn entry(parent: &str, entry: impl std::fmt::Display) -> String {
     format!("{parent}[{entry}]")
 }
 
-pub(crate) fn invalid(path: &str, value: impl Into<Value>, detail: impl Into<String>) -> FieldError {
+/// A value that breaks a rule.
+pub fn invalid(path: &str, value: impl Into<Value>, detail: impl Into<String>) -> FieldError {
     new(path, ErrorKind::Invalid, Some(value.into()), detail)
 }
 
-pub(crate) fn required(path: &str, detail: impl Into<String>) -> FieldError {
+/// A field that must be set.
+pub fn required(path: &str, detail: impl Into<String>) -> FieldError {
     new(path, ErrorKind::Required, None, detail)
 }
 
-pub(crate) fn forbidden(path: &str, detail: impl Into<String>) -> FieldError {
+/// A field that must not be set, or not changed.
+pub fn forbidden(path: &str, detail: impl Into<String>) -> FieldError {
     new(path, ErrorKind::Forbidden, None, detail)
 }
 
-pub(crate) fn internal(path: &str, detail: impl Into<String>) -> FieldError {
+/// A field that could not be checked.
+pub fn internal(path: &str, detail: impl Into<String>) -> FieldError {
     new(path, ErrorKind::InternalError, None, detail)
 }
 
-pub(crate) fn new(
-    path: &str,
-    kind: ErrorKind,
-    bad_value: Option<Value>,
-    detail: impl Into<String>,
-) -> FieldError {
+/// An error of any kind.
+pub fn new(path: &str, kind: ErrorKind, bad_value: Option<Value>, detail: impl Into<String>) -> FieldError {
     FieldError { path: path.to_string(), kind, bad_value, detail: detail.into() }
 }
 

@@ -20,7 +20,7 @@
 pub mod blueprint;
 pub mod contract;
 pub mod desired;
-mod field;
+pub mod field;
 #[cfg(test)]
 mod fixtures;
 mod gotemplate;

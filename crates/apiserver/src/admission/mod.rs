@@ -1,6 +1,6 @@
 //! Admission of a write by webhooks and policies: mutating policies are evaluated, then mutating webhooks are called
 //! one after the other. Validating policies are evaluated on the result; then validating webhooks are called, all at
-//! once.
+//! once. The process that the server runs in may admit custom resources, too: it is asked before the webhooks.
 //!
 //! This module does not depend on a kind. Configurations of webhooks and policies are exempt: otherwise a broken one
 //! could not be corrected.
@@ -11,6 +11,7 @@ mod matching;
 mod mutations;
 mod params;
 mod policies;
+mod process;
 mod reinvocation;
 mod review;
 
@@ -21,6 +22,7 @@ use uuid::Uuid;
 use crate::{
     call::Call,
     fields,
+    process_admission::Operation,
     registry::{
         Side,
         webhook::configuration::{self, Hook, Phase},
@@ -31,24 +33,6 @@ use crate::{
 };
 use reinvocation::Reinvocation;
 use review::{Asked, Verdict};
-
-/// What is being done.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Operation {
-    Create,
-    Update,
-    Delete,
-}
-
-impl Operation {
-    fn as_str(self) -> &'static str {
-        match self {
-            Self::Create => "CREATE",
-            Self::Update => "UPDATE",
-            Self::Delete => "DELETE",
-        }
-    }
-}
 
 /// A write that wants to be admitted.
 pub(crate) struct Attempt<'a> {
@@ -98,12 +82,13 @@ fn is_exempt(call: &Call) -> bool {
     call.is_exempt || call.resource.name.group() == configuration::GROUP && !call.resource.is_custom()
 }
 
-/// Whether there is a webhook or policy at all that may be about writes of a resource.
-pub(crate) fn is_watched(call: &Call) -> bool {
+/// Whether anything at all may be asked about the deletion of an object.
+pub(crate) fn sees_deletions(call: &Call) -> bool {
     let phases = [Phase::Mutating, Phase::Validating];
     let has_policies = || !call.plane.policies.current(&call.plane.store).is_empty();
     !is_exempt(call)
-        && (has_policies()
+        && (process::is_seen(call, Operation::Delete)
+            || has_policies()
             || phases.into_iter().any(|phase| !configuration::all(&call.plane.store, phase).is_empty()))
 }
 
@@ -131,6 +116,8 @@ pub(crate) async fn mutate(
         }
         if second_round {
             webhooks.begin_again(object.as_ref());
+        } else if let Some(current) = object.as_mut() {
+            changed |= process::mutate(call, attempt, current, &mut warnings).await?;
         }
         for (number, hook) in hooks.iter().enumerate() {
             if webhooks.skips(&number) {
@@ -169,6 +156,7 @@ pub(crate) async fn validate(
         return Ok(Vec::new());
     }
     let mut warnings = policies::validate(call, attempt, object).await?;
+    warnings.extend(process::validate(call, attempt, object).await?);
     let hooks = configuration::all(&call.plane.store, Phase::Validating);
     let mut asked = Vec::new();
     for hook in &hooks {

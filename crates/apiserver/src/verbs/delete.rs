@@ -68,7 +68,7 @@ fn as_if(stored: &Stored, value: &Value) -> Arc<Stored> {
 /// Asks webhooks, if there are any to be asked: an object that cannot be converted can still be deleted
 /// where nobody wants to see it.
 async fn admitted(call: &Call, stored: &Arc<Stored>, options: &DeleteOptions) -> Result<()> {
-    if !admission::is_watched(call) {
+    if !admission::sees_deletions(call) {
         return Ok(());
     }
     let old = call.present(stored).await?.into_value();

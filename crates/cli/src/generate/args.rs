@@ -14,6 +14,11 @@ pub(crate) enum Generate {
     ///
     /// Needed if the managers have the permissions of `capstan init` or `clusterctl init`; not on the embedded plane.
     Access(AccessArgs),
+
+    /// Print what makes the plane call the admission webhooks of the core provider: Service, rights and webhook configurations
+    ///
+    /// The manager of the core provider needs more arguments, which the first lines name. Not needed on the embedded plane.
+    Admission,
 }
 
 #[derive(Debug, clap::Args)]

@@ -24,7 +24,17 @@ pub(crate) async fn run(verb: &Generate) -> Result<()> {
             let text = capstan_components::to_yaml(&capstan_components::access_bindings(&args.namespace));
             std::io::stdout().write_all(text.as_bytes()).map_err(Into::into)
         }
+        Generate::Admission => std::io::stdout().write_all(admission().as_bytes()).map_err(Into::into),
     }
+}
+
+/// The manifest of the admission webhooks.
+fn admission() -> String {
+    let arguments = capstan_webhooks::manifest::arguments().join("\n#   ");
+    let objects = capstan_components::to_yaml(&capstan_webhooks::manifest::objects());
+    format!(
+        "# The plane calls the admission webhooks of the core provider. Its manager needs in addition:\n#   {arguments}\n{objects}"
+    )
 }
 
 async fn cluster(args: &GenerateClusterArgs) -> Result<()> {

@@ -3,6 +3,8 @@
 use super::*;
 use crate::args::{Args, Verb};
 use clap::Parser;
+use serde_json::Value;
+use std::path::Path;
 
 fn parsed_args(words: &[&str]) -> GenerateClusterArgs {
     match Args::try_parse_from([&["capstan", "generate", "cluster"], words].concat()).unwrap().verb {
@@ -134,4 +136,34 @@ fn errors_are_one_line() {
 fn variables_are_listed_by_need() {
     let text = list(&Template::parse("${B:=b} ${A}").unwrap());
     assert_eq!(text, "Required Variables:\n  - A\nOptional Variables:\n  - B  (defaults to b)\n");
+}
+
+#[test]
+fn the_manifest_of_the_webhooks_is_committed() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../config/admission/webhooks.yaml");
+    let committed = std::fs::read_to_string(path).unwrap();
+    assert!(committed == admission(), "run `make generate` and commit config/admission/webhooks.yaml");
+}
+
+/// The manifest is for the Deployment that the core provider brings.
+#[test]
+fn the_manifest_of_the_webhooks_fits_the_core_provider() {
+    use capstan_components::{Options, Provider, Version, components};
+    let version = Version::parse("v0.1.0").unwrap();
+    let core = components(Provider::Core, &Options::of(Provider::Core, version));
+    let of =
+        |objects: &[Value], kind: &str| objects.iter().find(|object| object["kind"] == kind).unwrap().clone();
+    let deployment = of(&core, "Deployment");
+    let pod = &deployment["spec"]["template"];
+    let ours = capstan_webhooks::manifest::objects();
+    let service = of(&ours, "Service");
+    assert_eq!(service["metadata"]["namespace"], deployment["metadata"]["namespace"]);
+    assert_eq!(service["spec"]["selector"], pod["metadata"]["labels"]);
+    assert_eq!(of(&ours, "NetworkPolicy")["spec"]["podSelector"]["matchLabels"], pod["metadata"]["labels"]);
+    let subject = &of(&ours, "ClusterRoleBinding")["subjects"][0];
+    assert_eq!(subject["name"], pod["spec"]["serviceAccountName"]);
+    assert_eq!(subject["namespace"], deployment["metadata"]["namespace"]);
+    let port = &service["spec"]["ports"][0]["targetPort"];
+    let ports = pod["spec"]["containers"][0]["ports"].as_array().unwrap();
+    assert!(ports.iter().all(|one| one["containerPort"] != *port), "the port is taken");
 }

@@ -1,5 +1,7 @@
 //! Flags of `capstan manager`. Names are those of Cluster API's managers, if they have the same flag.
 
+use capstan_webhooks::Reached;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use crate::args::{HooksArgs, SoftwareArgs};
@@ -80,6 +82,55 @@ pub(crate) struct ManagerArgs {
 
     #[command(flatten)]
     pub(crate) hooks: HooksArgs,
+
+    #[command(flatten)]
+    pub(crate) admission: AdmissionArgs,
+}
+
+/// The webhooks that set defaults and check rules of Cluster API's objects on planes that are not embedded.
+#[derive(Debug, clap::Args)]
+pub(crate) struct AdmissionArgs {
+    /// Address and port to serve the admission webhooks on; port 0 selects a free one [default: not served]
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub(crate) admission_listen: Option<SocketAddr>,
+
+    /// URL of the admission webhooks for API servers, beginning with https:// [default: the address of --admission-listen]
+    #[arg(long, value_name = "URL", value_parser = https, requires = "admission_listen")]
+    pub(crate) admission_url: Option<String>,
+
+    /// Service of the admission webhooks for API servers, as in capstan-core-system/capstan-core-admission:9443
+    #[arg(
+        long,
+        value_name = "NAMESPACE/NAME:PORT",
+        value_parser = service,
+        requires = "admission_listen",
+        conflicts_with = "admission_url"
+    )]
+    pub(crate) admission_service: Option<Reached>,
+
+    /// Namespace of the Secret with the CA of the admission webhooks
+    #[arg(long, value_name = "NAMESPACE", default_value = "capstan-system")]
+    pub(crate) admission_namespace: String,
+}
+
+impl AdmissionArgs {
+    /// Options of the webhooks, if they are served.
+    pub(crate) fn options(&self) -> Option<capstan_webhooks::Options> {
+        let reached = self.admission_service.clone().or_else(|| self.admission_url.clone().map(Reached::Url));
+        let namespace = self.admission_namespace.clone();
+        Some(capstan_webhooks::Options { listen: self.admission_listen?, reached, namespace, leads: None })
+    }
+}
+
+fn service(text: &str) -> Result<Reached, &'static str> {
+    let wrong = "must be NAMESPACE/NAME:PORT";
+    let (namespace, rest) = text.split_once('/').ok_or(wrong)?;
+    let (name, port) = rest.split_once(':').ok_or(wrong)?;
+    let port = port.parse().ok().filter(|port| *port != 0).ok_or(wrong)?;
+    if [namespace, name].iter().any(|part| part.is_empty() || part.contains(['/', '.', ' '])) {
+        return Err(wrong);
+    }
+    Ok(Reached::Service { namespace: namespace.to_owned(), name: name.to_owned(), port })
 }
 
 fn https(text: &str) -> Result<String, &'static str> {
@@ -136,6 +187,32 @@ mod tests {
             "as upstream's manifests write it"
         );
         assert_eq!(insecure(&["--insecure-diagnostics=maybe"]), None);
+    }
+
+    #[test]
+    fn webhooks_are_served_if_an_address_is_given() {
+        let options = |args: &[&str]| {
+            let command = Command::try_parse_from([&["capstan"], args].concat()).ok()?;
+            Some(command.manager.admission.options().map(|options| options.reached))
+        };
+        const LISTEN: &str = "--admission-listen=0.0.0.0:9443";
+        let service = Reached::Service { namespace: "n".to_owned(), name: "s".to_owned(), port: 443 };
+        for (args, expected) in [
+            (vec![], Some(None)),
+            (vec![LISTEN], Some(Some(None))),
+            (
+                vec![LISTEN, "--admission-url=https://a:1/"],
+                Some(Some(Some(Reached::Url("https://a:1".to_owned())))),
+            ),
+            (vec![LISTEN, "--admission-service=n/s:443"], Some(Some(Some(service)))),
+            (vec!["--admission-service=n/s:443"], None),
+            (vec![LISTEN, "--admission-service=n/s:443", "--admission-url=https://a"], None),
+            (vec![LISTEN, "--admission-service=n/s"], None),
+            (vec![LISTEN, "--admission-service=s.n.svc:443"], None),
+            (vec![LISTEN, "--admission-url=http://a"], None),
+        ] {
+            assert_eq!(options(&args), expected, "{args:?}");
+        }
     }
 
     #[test]

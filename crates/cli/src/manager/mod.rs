@@ -69,6 +69,7 @@ pub(crate) async fn run(args: &ManagerArgs) -> Result<()> {
     let scope = Scope::new(args.namespace.clone(), args.watch_filter.clone());
     let (leads, is_leading) = watch::channel(!args.leader_elect);
     let mut extensions = Extensions::of(&args.hooks, &args.controllers)?;
+    let admission_leads = is_leading.clone();
     extensions.hooks.leads = Some(is_leading);
     extensions.hooks.filter = scope.filter().map(str::to_owned);
     let around = Surroundings {
@@ -84,6 +85,12 @@ pub(crate) async fn run(args: &ManagerArgs) -> Result<()> {
         health: controller_health.clone(),
     };
     let mut running = Running::serve(&args.controllers, &around, &stop).await?;
+    if let Some(options) = args.admission.options() {
+        let options = capstan_webhooks::Options { leads: Some(admission_leads), ..options };
+        // Callers wait for the facts that are read.
+        let webhooks = capstan_webhooks::start(&urgent, &options, &stop).await;
+        running.add(webhooks.context("cannot serve admission webhooks")?.tasks);
+    }
     eprintln!("{depot}");
     let mut candidate = args.leader_elect.then(|| candidate(args, &urgent));
     if let Some(candidate) = &mut candidate {

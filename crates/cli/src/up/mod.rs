@@ -24,6 +24,7 @@ use std::sync::Arc;
 use tokio::net::TcpListener;
 use tower::Layer as _;
 
+use crate::admission::PlaneAdmission;
 use crate::args::UpArgs;
 use crate::client::Place;
 use crate::controller_health::ControllerHealth;
@@ -225,10 +226,14 @@ impl RunningPlane {
         options.limits.accounts = Some(MACHINE_LIMITS);
         let Identity { certificate, key } = pki.clients.clone();
         options.client_authority = Some(Authority { certificate, key });
+        let admission = Arc::new(PlaneAdmission::default());
+        options.admission = Some(Arc::<PlaneAdmission>::clone(&admission));
         let metrics = Metrics::default();
         let process_metrics = metrics.clone();
         options.more_metrics = Some(Arc::new(move || process_metrics.text()));
         let server = ApiServer::open(options).await.map_err(|error| with_remedy(error, data_dir))?;
+        // Before anyone can write.
+        admission.read_with(&Client::new(server.service(User::admin()), "default"));
         let tls = Tls {
             certificate: pki.server.certificate.clone(),
             key: pki.server.key.clone(),

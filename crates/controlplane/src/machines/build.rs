@@ -2,7 +2,7 @@
 
 use capstan_api::bootstrap::CapstanConfig;
 use capstan_api::controlplane::CapstanControlPlane;
-use capstan_api::core::{Bootstrap, Machine, MachineSpec};
+use capstan_api::core::{Bootstrap, Machine, MachineDeletionSpec, MachineSpec};
 use capstan_api::meta::{ContractVersionedObjectReference, annotations, labels};
 use capstan_controller::error::{Error, Result};
 use capstan_controller::{names, owners};
@@ -145,8 +145,23 @@ pub(crate) fn propagate(owner: &CapstanControlPlane, cluster: &str, machine: &mu
     // Before it is a member of etcd, so that it can never be deleted without leaving etcd first.
     machine.annotations_mut().insert(LEAVE_ETCD_HOOK.to_owned(), String::new());
     machine.spec.readiness_gates.clone_from(&template.readiness_gates);
-    machine.spec.deletion.clone_from(&template.deletion);
+    machine.spec.deletion = deletion(template.deletion.as_ref(), machine.spec.deletion.as_ref());
     machine.spec.taints.clone_from(&template.taints);
+}
+
+/// The timeouts of the template. The one for the Node is filled in by admission if it is unset, and stays then: to remove it would
+/// be a write that changes nothing.
+fn deletion(
+    template: Option<&MachineDeletionSpec>,
+    current: Option<&MachineDeletionSpec>,
+) -> Option<MachineDeletionSpec> {
+    let kept = current.and_then(|current| current.node_deletion_timeout_seconds);
+    if template.is_none() && kept.is_none() {
+        return None;
+    }
+    let mut deletion = template.cloned().unwrap_or_default();
+    deletion.node_deletion_timeout_seconds = deletion.node_deletion_timeout_seconds.or(kept);
+    Some(deletion)
 }
 
 /// The name of a new machine.
@@ -245,6 +260,36 @@ mod tests {
         assert_eq!(infra.data["spec"], json!({"hostName": "h"}));
         assert_eq!((infra.labels()["rack"].as_str(), infra.labels()["team"].as_str()), ("1", "a"));
         assert_eq!(infra.annotations()["cluster.x-k8s.io/cloned-from-name"], "t");
+    }
+
+    #[test]
+    fn a_timeout_that_admission_has_filled_in_stays() {
+        for (template, current, expected) in [
+            (json!(null), json!(null), json!(null)),
+            (
+                json!(null),
+                json!({"nodeDeletionTimeoutSeconds": 10}),
+                json!({"nodeDeletionTimeoutSeconds": 10}),
+            ),
+            (
+                json!({"nodeDrainTimeoutSeconds": 60}),
+                json!({"nodeDeletionTimeoutSeconds": 10, "nodeVolumeDetachTimeoutSeconds": 5}),
+                json!({"nodeDeletionTimeoutSeconds": 10, "nodeDrainTimeoutSeconds": 60}),
+            ),
+            (
+                json!({"nodeDeletionTimeoutSeconds": 20}),
+                json!({"nodeDeletionTimeoutSeconds": 10}),
+                json!({"nodeDeletionTimeoutSeconds": 20}),
+            ),
+        ] {
+            let owner =
+                owner(|object| object["spec"]["machineTemplate"]["spec"]["deletion"] = template.clone());
+            let mut machine = machine(&owner, "c", "cp-x", None).expect("a Machine");
+            machine.spec.deletion = serde_json::from_value(current).expect("timeouts");
+            propagate(&owner, "c", &mut machine);
+            let expected: Option<MachineDeletionSpec> = serde_json::from_value(expected).expect("timeouts");
+            assert_eq!(machine.spec.deletion, expected, "{template}");
+        }
     }
 
     #[test]

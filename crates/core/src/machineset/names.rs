@@ -1,5 +1,6 @@
 //! Names around a MachineSet that are spoken only between core's own controllers.
 
+pub use capstan_api::meta::annotations::SKIP_PREFLIGHT_CHECKS;
 pub use capstan_api::runtime::annotations::in_place;
 
 /// Keeps a MachineSet until its Machines are deleted.
@@ -8,9 +9,6 @@ pub const FINALIZER: &str = "cluster.x-k8s.io/machineset";
 pub const FIELD_MANAGER: &str = "capi-machineset";
 /// Field manager of labels and annotations of cloned objects.
 pub const METADATA_FIELD_MANAGER: &str = "capi-machineset-metadata";
-/// Annotation of a MachineSet or its bootstrap template: preflight checks to skip before a Machine is created, or
-/// `All`.
-pub const SKIP_PREFLIGHT_CHECKS: &str = "machineset.cluster.x-k8s.io/skip-preflight-checks";
 
 /// Reasons of `OwnerRemediated` on a Machine.
 pub mod remediation {

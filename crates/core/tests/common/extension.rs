@@ -8,8 +8,8 @@ use capstan_api::runtime::hooks::{
     UpdateMachineResponse,
 };
 use capstan_hooks::Extension;
-use capstan_hooks::authority::Authority;
 use capstan_hooks::server::{Authentication, Server, Serving};
+use capstan_pki::serving::Authority;
 use k8s_openapi::ByteString;
 use kube::Client;
 use kube::api::{Api, PostParams};
@@ -81,7 +81,7 @@ pub(crate) async fn serve_known(
     let listener = TcpListener::bind("127.0.0.1:0").await.context("cannot listen")?;
     let url = format!("https://{}", listener.local_addr()?);
     let now = jiff::Timestamp::now();
-    let authority = Authority::new(now)?;
+    let authority = Authority::new("capstan hooks", now)?;
     let serving = Arc::new(Serving::default());
     serving.show(authority.issue(&["127.0.0.1".to_owned()], now)?.key);
     let authentication = Authentication { client_ca: callers.map(<[u8]>::to_vec), tokens: None };

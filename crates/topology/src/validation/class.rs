@@ -168,7 +168,7 @@ fn is_reserved(key: &str) -> bool {
 }
 
 /// Errors of taints that others set, or that appear twice.
-pub(super) fn taints(taints: &[MachineTaint], at: &str) -> Vec<FieldError> {
+pub fn taints(taints: &[MachineTaint], at: &str) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let mut seen: Vec<(&str, TaintEffect)> = Vec::new();
     for (i, taint) in taints.iter().enumerate() {

@@ -9,9 +9,9 @@ mod class_variables;
 mod cluster;
 mod compatibility;
 mod version_change;
-mod words;
+pub mod words;
 
-pub use class::{ClassChange, class};
+pub use class::{ClassChange, class, taints};
 pub use cluster::{ClusterChange, cluster};
 pub use compatibility::{classes as compatible_classes, objects as compatible_objects, same_object};
 pub use version_change::{Facts, Rollout};

@@ -14,7 +14,7 @@ const MOST_ANNOTATIONS: usize = 256 << 10;
 const LEAST_STARTUP: i32 = 30;
 
 /// Whether the text is a name, such as of an object, of parts with dots.
-pub(super) fn is_subdomain(text: &str) -> bool {
+pub fn is_subdomain(text: &str) -> bool {
     text.len() <= 253 && text.split('.').all(is_dns_label)
 }
 
@@ -28,7 +28,7 @@ fn is_dns_label(text: &str) -> bool {
 }
 
 /// Whether the text is the value of a label that is not empty, or the part of a key after its prefix.
-pub(super) fn is_label(text: &str) -> bool {
+pub fn is_label(text: &str) -> bool {
     let is_end = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
     let bytes = text.as_bytes();
     bytes.len() <= 63
@@ -38,7 +38,7 @@ pub(super) fn is_label(text: &str) -> bool {
 }
 
 /// Whether the text is the key of a label: a name with an optional prefix.
-pub(super) fn is_key(text: &str) -> bool {
+pub fn is_key(text: &str) -> bool {
     match text.split_once('/') {
         Some((prefix, name)) => is_subdomain(prefix) && is_label(name),
         None => is_label(text),
@@ -46,7 +46,7 @@ pub(super) fn is_key(text: &str) -> bool {
 }
 
 /// Errors of labels and annotations.
-pub(super) fn metadata(metadata: Option<&TemplateMetadata>, at: &str) -> Vec<FieldError> {
+pub fn metadata(metadata: Option<&TemplateMetadata>, at: &str) -> Vec<FieldError> {
     let Some(metadata) = metadata else { return Vec::new() };
     labels_and_annotations(&metadata.labels, &metadata.annotations, at)
 }
@@ -86,7 +86,7 @@ pub(super) fn labels_and_annotations(
 }
 
 /// An error if an amount is neither a number nor a percentage.
-pub(super) fn amount(amount: Option<&impl Serialize>, at: &str) -> Option<FieldError> {
+pub fn amount(amount: Option<&impl Serialize>, at: &str) -> Option<FieldError> {
     match serde_json::to_value(amount?).ok()? {
         Value::String(text) => {
             let digits = text.strip_suffix('%');
@@ -100,7 +100,7 @@ pub(super) fn amount(amount: Option<&impl Serialize>, at: &str) -> Option<FieldE
 }
 
 /// Errors of the limits of a rollout.
-pub(super) fn rolling_update(limits: Option<&RollingUpdateLimits>, at: &str) -> Vec<FieldError> {
+pub fn rolling_update(limits: Option<&RollingUpdateLimits>, at: &str) -> Vec<FieldError> {
     let Some(limits) = limits else { return Vec::new() };
     let at = field::child(at, "rollingUpdate");
     let (unavailable, surge) = (limits.max_unavailable.as_ref(), limits.max_surge.as_ref());

@@ -1,11 +1,10 @@
-//! The certificate authority of the hooks, and the certificates it signs. No I/O; what is random comes from the operating
-//! system, the time is an argument.
+//! The certificate authority of a server that API objects refer to by a CA bundle, such as the hooks and the webhooks, and the
+//! certificates it signs.
 //!
-//! The authority lasts for years and is kept in a Secret, so that every process that serves hooks shows a certificate of
-//! the same one. What it signs lasts for weeks and is never written down.
+//! The authority lasts for years and is kept, so that every process that serves shows a certificate of the same one. What it signs lasts for weeks and is never written down.
 
-use capstan_pki::Certificate;
-use capstan_pki::issue::{self, Identity, utc_date};
+use crate::Certificate;
+use crate::issue::{self, Identity, utc_date};
 use jiff::{Timestamp, ToSpan as _};
 use rcgen::{BasicConstraints, ExtendedKeyUsagePurpose, Issuer, KeyPair};
 use rustls::pki_types::PrivateKeyDer;
@@ -34,7 +33,7 @@ pub enum AuthorityError {
     Tls(#[from] rustls::Error),
 }
 
-/// The CA that signs the serving certificates of hooks.
+/// The CA that signs serving certificates.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Authority {
     own: Identity,
@@ -52,12 +51,12 @@ pub struct Issued {
 }
 
 impl Authority {
-    /// Creates a CA.
+    /// Creates a CA with this common name.
     ///
     /// # Errors
     /// If the certificate library returns an error.
-    pub fn new(now: Timestamp) -> Result<Self, AuthorityError> {
-        let mut params = issue::authority("capstan hooks", BasicConstraints::Constrained(0));
+    pub fn new(name: &str, now: Timestamp) -> Result<Self, AuthorityError> {
+        let mut params = issue::authority(name, BasicConstraints::Constrained(0));
         issue::valid_until(&mut params, now, utc_date(now).checked_add(AUTHORITY_DAYS.days())?)?;
         let own = issue::self_signed(&params)?;
         let expires = expires(&own.certificate).ok_or(AuthorityError::Unreadable)?;
@@ -88,11 +87,11 @@ impl Authority {
     ///
     /// # Errors
     /// If the certificate library returns an error.
-    pub fn renewed(&self, now: Timestamp) -> Result<Self, AuthorityError> {
+    pub fn renewed(&self, name: &str, now: Timestamp) -> Result<Self, AuthorityError> {
         let lasts = |certificate: &&String| expires(certificate).is_some_and(|expires| expires > now);
         let former =
             std::iter::once(&self.own.certificate).chain(&self.former).filter(lasts).cloned().collect();
-        Ok(Self { former, ..Self::new(now)? })
+        Ok(Self { former, ..Self::new(name, now)? })
     }
 
     /// The CA bundle in PEM, the current certificate first.
@@ -154,6 +153,7 @@ mod tests {
     use super::*;
     use jiff::SignedDuration;
 
+    const NAME: &str = "capstan test";
     const NOW: Timestamp = Timestamp::constant(1_800_000_000, 0);
 
     fn later(days: i64) -> Timestamp {
@@ -162,10 +162,10 @@ mod tests {
 
     #[test]
     fn what_is_kept_is_what_was_made() {
-        let made = Authority::new(NOW).expect("an authority");
+        let made = Authority::new(NAME, NOW).expect("an authority");
         let read = Authority::read(made.bundle().as_bytes(), made.key().as_bytes()).expect("the same");
         assert!(read == made);
-        let other = Authority::new(NOW).expect("an authority");
+        let other = Authority::new(NAME, NOW).expect("an authority");
         assert_eq!(read.bundle().matches("BEGIN").count(), 1);
         for (bundle, key) in [("", other.key()), ("nonsense", other.key()), (&*other.bundle(), "nonsense")] {
             assert!(Authority::read(bundle.as_bytes(), key.as_bytes()).is_err());
@@ -174,7 +174,7 @@ mod tests {
 
     #[test]
     fn certificates_are_renewed_before_they_end() {
-        let authority = Authority::new(NOW).expect("an authority");
+        let authority = Authority::new(NAME, NOW).expect("an authority");
         assert!(!authority.is_due(NOW));
         assert!(!authority.is_due(later(AUTHORITY_DAYS - AUTHORITY_RENEWAL_DAYS - 2)));
         assert!(authority.is_due(later(AUTHORITY_DAYS - AUTHORITY_RENEWAL_DAYS + 1)));
@@ -185,14 +185,14 @@ mod tests {
 
     #[test]
     fn a_former_authority_is_believed_until_it_ends() {
-        let first = Authority::new(NOW).expect("an authority");
-        let second = first.renewed(later(3000)).expect("another");
+        let first = Authority::new(NAME, NOW).expect("an authority");
+        let second = first.renewed(NAME, later(3000)).expect("another");
         assert_eq!(second.bundle().matches("BEGIN").count(), 2);
         assert!(second.bundle().ends_with(&first.bundle()));
         assert!(second.key() != first.key());
         let read = Authority::read(second.bundle().as_bytes(), second.key().as_bytes()).expect("the same");
         assert!(read == second);
-        let third = second.renewed(later(6000)).expect("another");
+        let third = second.renewed(NAME, later(6000)).expect("another");
         assert_eq!(third.bundle().matches("BEGIN").count(), 2, "the first one has ended");
     }
 }
