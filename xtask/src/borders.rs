@@ -112,7 +112,17 @@ const BORDERS: &[Border] = &[
     .never(KUBERNETES),
     // Controllers. A provider never depends on another one.
     of("capstan-controller", &["capstan-api", "capstan-plan", "capstan-planner", "capstan-text"]),
-    of("capstan-core", &["capstan-api", "capstan-controller", "capstan-pki", "capstan-plan", "capstan-text"]),
+    of(
+        "capstan-core",
+        &[
+            "capstan-api",
+            "capstan-controller",
+            "capstan-pki",
+            "capstan-plan",
+            "capstan-text",
+            "capstan-topology",
+        ],
+    ),
     of("capstan-infrastructure", &["capstan-api", "capstan-controller", "capstan-pki", "capstan-plan"])
         .never(&["russh"]),
     of(
