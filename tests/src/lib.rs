@@ -5,6 +5,7 @@
 
 mod caller;
 pub mod conformance;
+mod declared_writers;
 mod embedded;
 pub mod fixtures;
 mod in_memory;
@@ -20,6 +21,7 @@ mod upstream_webhooks;
 mod yard;
 
 pub use caller::{Answer, Caller, Credential, Place};
+pub use declared_writers::declared_writers;
 pub use embedded::Embedded;
 pub use in_memory::InMemoryCluster;
 pub use installed_access::{installed_access, let_in, right_of_clusters};

@@ -116,7 +116,17 @@ const BORDERS: &[Border] = &[
         "capstan-controller",
         &["capstan-api", "capstan-pki", "capstan-plan", "capstan-planner", "capstan-text"],
     ),
-    of("capstan-core", &["capstan-api", "capstan-controller", "capstan-pki", "capstan-plan", "capstan-text"]),
+    of(
+        "capstan-core",
+        &[
+            "capstan-api",
+            "capstan-controller",
+            "capstan-pki",
+            "capstan-plan",
+            "capstan-text",
+            "capstan-topology",
+        ],
+    ),
     of("capstan-infrastructure", &["capstan-api", "capstan-controller", "capstan-pki", "capstan-plan"])
         .never(&["russh"]),
     of(

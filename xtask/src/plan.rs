@@ -160,6 +160,7 @@ fn real_suites() -> Vec<Suite> {
         real("lifecycle", "life of a cluster on simulated hosts, also with the process killed"),
         real("upstream_managers", "upstream's four managers with our CRDs"),
         real("in_place", "workers changed in place through hooks, by upstream's core and by ours"),
+        real("topology", "a cluster of a ClusterClass on simulated hosts: changed, upgraded, deleted"),
         real("kept", "health checks that never delete a machine unasked"),
         real("pods", "managers as Deployments run them: replicas, rights, scopes"),
         real("clusterctl", "release installed, upgraded and removed by the real clusterctl"),

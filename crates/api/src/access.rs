@@ -185,12 +185,13 @@ fn core() -> GroupAccess {
         &["clusters", "machines", "machinesets", "machinedeployments", "machinehealthchecks"],
         &["create", "delete"],
     );
-    everywhere.extend(looked_after(CORE, &["machinepools"], &["delete"]));
+    everywhere.extend(looked_after(CORE, &["machinepools"], &["create", "delete"]));
+    everywhere.extend(looked_after(CORE, &["clusterclasses"], &[]));
     everywhere.extend(looked_after(ADDONS, &["clusterresourcesets"], &[]));
     everywhere.extend([
         rule(ADDONS, &["clusterresourcesetbindings"], &[&READ, &["create", "patch", "delete"]]),
         rule(CORE, &["machinedrainrules"], &[&READ]),
-        // Providers' kinds are whatever their users install.
+        // Providers' kinds are whatever their users install. Objects of a topology are made of all of them.
         rule(INFRASTRUCTURE, &["*"], &[&READ, &["create", "patch", "delete"]]),
         rule(BOOTSTRAP, &["*"], &[&READ, &["create", "patch", "delete"]]),
         // Requests for remediation are made from templates of any provider.

@@ -83,6 +83,14 @@ pub(crate) struct TuningArgs {
     #[arg(long, value_name = "NUMBER", value_parser = concurrency, help_heading = CONCURRENCY)]
     machinepool_concurrency: Option<usize>,
 
+    /// ClusterClasses
+    #[arg(long, value_name = "NUMBER", value_parser = concurrency, help_heading = CONCURRENCY)]
+    clusterclass_concurrency: Option<usize>,
+
+    /// Topologies of Clusters
+    #[arg(long, value_name = "NUMBER", value_parser = concurrency, help_heading = CONCURRENCY)]
+    clustertopology_concurrency: Option<usize>,
+
     /// ClusterResourceSets
     #[arg(long, value_name = "NUMBER", value_parser = concurrency, help_heading = CONCURRENCY)]
     clusterresourceset_concurrency: Option<usize>,
@@ -154,6 +162,10 @@ impl TuningArgs {
             ("machinedeployment", self.machinedeployment_concurrency),
             ("machinehealthcheck", self.machinehealthcheck_concurrency),
             ("machinepool", self.machinepool_concurrency),
+            ("clusterclass", self.clusterclass_concurrency),
+            ("clustertopology", self.clustertopology_concurrency),
+            ("topology-machinedeployment", self.machinedeployment_concurrency),
+            ("topology-machineset", self.machineset_concurrency),
             ("clusterresourceset", self.clusterresourceset_concurrency),
             ("clusterresourcesetbinding", self.clusterresourcesetbinding_concurrency),
             ("extensionconfig", self.extensionconfig_concurrency),

@@ -30,6 +30,7 @@ const CLUSTERS: &[(Option<&str>, &str)] = &[
     (Some("ha"), include_str!("../../../templates/cluster-template-ha.yaml")),
     (Some("simulated"), include_str!("../../../templates/cluster-template-simulated.yaml")),
     (Some("single-node"), include_str!("../../../templates/cluster-template-single-node.yaml")),
+    (Some("topology"), include_str!("../../../templates/cluster-template-topology.yaml")),
 ];
 
 /// The flavor that is no cluster, but what a namespace needs before clusters are moved there.

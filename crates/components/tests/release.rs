@@ -45,6 +45,7 @@ fn the_files_lie_where_clusterctl_looks_for_them() {
             "infrastructure-capstan/v0.1.0/cluster-template-ha.yaml",
             "infrastructure-capstan/v0.1.0/cluster-template-simulated.yaml",
             "infrastructure-capstan/v0.1.0/cluster-template-single-node.yaml",
+            "infrastructure-capstan/v0.1.0/cluster-template-topology.yaml",
             "infrastructure-capstan/v0.1.0/cluster-template-access.yaml",
             "runtime-extension-capstan/v0.1.0/runtime-extension-components.yaml",
             "runtime-extension-capstan/v0.1.0/metadata.yaml",

@@ -10,7 +10,7 @@ use capstan_text::api_version;
 use futures::{Stream, StreamExt as _};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{Api, DynamicObject, ListParams, ObjectMeta, PartialObjectMeta};
-use kube::core::{ApiResource, GroupVersionKind};
+use kube::core::{ApiResource, GroupVersionKind, TypeMeta};
 use kube::runtime::reflector::ObjectRef;
 use kube::runtime::watcher;
 use kube::{Client, Resource, ResourceExt as _};
@@ -133,6 +133,63 @@ impl Externals {
                 .map(Some)
                 .doing(|| format!("cannot read {} {namespace}/{}", reference.kind, reference.name)),
         }
+    }
+
+    /// The object of a name in this version of its kind, which need not be the one that implements the newest contract.
+    /// Only that one is served from the cache.
+    pub async fn get_version(
+        &self,
+        kind: (&str, &str),
+        namespace: &str,
+        name: &str,
+    ) -> Result<Option<DynamicObject>> {
+        let (api_version, kind) = kind;
+        let resource = self.resource_version_of(api_version, kind).await?;
+        let mut found = if self.resource(&resource.group, kind).await? == resource {
+            let (api_group, kind, name) = (resource.group.clone(), kind.to_owned(), name.to_owned());
+            self.get(&ContractVersionedObjectReference { api_group, kind, name }, namespace).await?
+        } else {
+            let api: Api<DynamicObject> = Api::namespaced_with(self.client.clone(), namespace, &resource);
+            api.get_opt(name).await.doing(|| format!("cannot read {kind} {namespace}/{name}"))?
+        };
+        if let Some(found) = &mut found {
+            found
+                .types
+                .get_or_insert_with(|| TypeMeta { api_version: resource.api_version, kind: resource.kind });
+        }
+        Ok(found)
+    }
+
+    /// An API client for this version of a kind, in one namespace.
+    pub async fn api_version(
+        &self,
+        api_version: &str,
+        kind: &str,
+        namespace: &str,
+    ) -> Result<Api<DynamicObject>> {
+        let resource = self.resource_version_of(api_version, kind).await?;
+        Ok(Api::namespaced_with(self.client.clone(), namespace, &resource))
+    }
+
+    async fn resource_version_of(&self, api_version: &str, kind: &str) -> Result<ApiResource> {
+        let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+        let known = self.resource(group, kind).await?;
+        if known.version == version {
+            return Ok(known);
+        }
+        let kind = GroupVersionKind::gvk(group, version, kind);
+        Ok(ApiResource::from_gvk_with_plural(&kind, &known.plural))
+    }
+
+    /// Whether a version of a kind implements the contract of this name, as the labels of the CRD say.
+    pub async fn implements(&self, api_version: &str, kind: &str, contract: &str) -> Result<bool> {
+        let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+        let name = format!("{}.{group}", plural(kind));
+        let crds: Api<CustomResourceDefinition> = Api::all(self.client.clone());
+        let crd = crds.get_metadata_opt(&name).await.doing(|| format!("cannot read CRD {name}"))?;
+        let label = format!("cluster.x-k8s.io/{contract}");
+        let listed = crd.and_then(|crd| crd.labels().get(&label).cloned()).unwrap_or_default();
+        Ok(listed.split('_').any(|one| one == version))
     }
 
     /// All objects of a kind in a namespace. Served from the cache if there is one: without a request, and slightly stale.

@@ -135,6 +135,7 @@ where
 {
     vec![
         Box::pin(crate::cluster::run(core.written_as("capstan-cluster"), stop.clone())),
+        Box::pin(crate::clusterclass::run(core.written_as("capstan-clusterclass"), stop.clone())),
         Box::pin(crate::clusterresourceset::run(core.written_as("capstan-clusterresourceset"), stop.clone())),
         Box::pin(crate::clusterresourcesetbinding::run(
             core.written_as("capstan-clusterresourcesetbinding"),
@@ -146,5 +147,14 @@ where
         Box::pin(crate::machinedeployment::run(core.written_as("capstan-machinedeployment"), stop.clone())),
         Box::pin(crate::machinehealthcheck::run(core.written_as("capstan-machinehealthcheck"), stop.clone())),
         Box::pin(crate::machinepool::run(core.written_as("capstan-machinepool"), stop.clone())),
+        Box::pin(crate::topology::run(core.written_as("capstan-clustertopology"), stop.clone())),
+        Box::pin(crate::topologyworkers::run_machine_deployments(
+            core.written_as("capstan-topology-machinedeployment"),
+            stop.clone(),
+        )),
+        Box::pin(crate::topologyworkers::run_machine_sets(
+            core.written_as("capstan-topology-machineset"),
+            stop.clone(),
+        )),
     ]
 }

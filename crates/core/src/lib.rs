@@ -13,6 +13,7 @@
 //! [`capstan_api::meta::ContractVersionedObjectReference`] and untyped objects.
 
 pub mod cluster;
+pub mod clusterclass;
 pub mod clusterresourceset;
 pub mod clusterresourcesetbinding;
 mod context;
@@ -29,6 +30,8 @@ mod replicas;
 pub mod runtime;
 mod slow_deletion;
 mod step;
+pub mod topology;
+pub mod topologyworkers;
 pub mod versions;
 
 pub use context::{Clock, Core, controllers};

@@ -59,10 +59,18 @@ pub mod cluster {
             WAITING_FOR_CONTROL_PLANE_DELETION = "WaitingForControlPlaneDeletion" => "Wait, or look at the Machines of the control plane: `capstan describe cluster NAME`.";
             /// Deletion waits for the infrastructure.
             WAITING_FOR_INFRASTRUCTURE_DELETION = "WaitingForInfrastructureDeletion" => "Wait, or look at the infrastructure object: it keeps its finalizer until its host or resource is released.";
+            /// Everything is as the topology and the ClusterClass say.
+            TOPOLOGY_RECONCILE_SUCCEEDED = "ReconcileSucceeded";
             /// The topology cannot be reconciled.
-            TOPOLOGY_RECONCILE_FAILED = "ReconcileFailed" => "Correct what the message names. Capstan has no topology controller: another one has set the reason.";
+            TOPOLOGY_RECONCILE_FAILED = "ReconcileFailed" => "Correct what the message names in the Cluster or its ClusterClass. Other failures are retried.";
             /// The ClusterClass is not reconciled.
-            CLUSTER_CLASS_NOT_RECONCILED = "ClusterClassNotReconciled" => "Look at the ClusterClass. Capstan has no topology controller: another one has set the reason.";
+            CLUSTER_CLASS_NOT_RECONCILED = "ClusterClassNotReconciled" => "Look at the conditions of the ClusterClass. It may be paused.";
+            /// An upgrade is in progress.
+            CLUSTER_UPGRADING = "ClusterUpgrading" => "Wait. The message says which part of the cluster is upgraded, and which is next.";
+            /// MachineDeployments are not upgraded because of an annotation.
+            MACHINE_DEPLOYMENTS_UPGRADE_DEFERRED = "MachineDeploymentsUpgradeDeferred" => "Remove the annotation `topology.cluster.x-k8s.io/defer-upgrade` or `topology.cluster.x-k8s.io/hold-upgrade-sequence` in `spec.topology.workers` to let the upgrade go on.";
+            /// MachinePools are not upgraded because of an annotation.
+            MACHINE_POOLS_UPGRADE_DEFERRED = "MachinePoolsUpgradeDeferred" => "Remove the annotation `topology.cluster.x-k8s.io/defer-upgrade` or `topology.cluster.x-k8s.io/hold-upgrade-sequence` in `spec.topology.workers` to let the upgrade go on.";
         }
     }
 }

@@ -4,20 +4,23 @@
 
 use capstan_api::conditions::{self, ReasonInfo, reason_table};
 use capstan_api::{controlplane, runtime};
-use capstan_core::{clusterresourceset, machinedeployment, machinehealthcheck, machineset, names};
+use capstan_core::{
+    clusterclass, clusterresourceset, machinedeployment, machinehealthcheck, machineset, names,
+};
 
 const HEAD: &str = "# Condition reasons of core
 
-These are the reasons that Capstan's core gives in the conditions of Clusters, Machines, MachineSets, MachineDeployments,
+These are the reasons that Capstan's core gives in the conditions of Clusters, ClusterClasses, Machines, MachineSets, MachineDeployments,
 MachinePools, MachineHealthChecks, ClusterResourceSets and ExtensionConfigs, and those of CapstanControlPlanes. Reasons of core are the ones of Cluster API. This page is printed from the
 constants of the code. [Condition reasons](waits.md) has the reasons with which Capstan's providers wait, and who must act on them.
 `capstan why` shows what a cluster or a machine waits for.
 ";
 
 /// The parts of the page.
-const PARTS: [(&str, &[ReasonInfo]); 9] = [
+const PARTS: [(&str, &[ReasonInfo]); 10] = [
     ("All kinds", conditions::reasons::ALL),
     ("Cluster", names::cluster::reasons::ALL),
+    ("ClusterClass", clusterclass::names::reasons::ALL),
     ("Machine", names::machine::reasons::ALL),
     ("MachineDeployment", machinedeployment::names::reasons::ALL),
     ("Machine: condition OwnerRemediated", machineset::names::remediation::ALL),

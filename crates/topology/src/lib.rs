@@ -14,8 +14,8 @@
 //! | `gotemplate` | Go templates with limits |
 //!
 //! Data in, data out: nothing here does I/O, reads a clock or makes random numbers, and objects are JSON or types of
-//! `capstan-api`. What must not live here: Kubernetes libraries, requests to runtime extensions, conditions. There is no
-//! controller that uses this crate yet.
+//! `capstan-api`. What must not live here: Kubernetes libraries, requests to runtime extensions, conditions. The
+//! controllers of core use it.
 
 pub mod blueprint;
 pub mod contract;

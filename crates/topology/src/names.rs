@@ -15,6 +15,21 @@ const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
 pub trait Suffixes {
     /// Five characters for a new name.
     fn suffix(&mut self) -> String;
+
+    /// Five characters for the name of an object of which a cluster has one. They should be the same at each try, so that
+    /// an object that was created, and that the Cluster does not refer to yet, is not created again.
+    fn lasting(&mut self, _what: &str) -> String {
+        self.suffix()
+    }
+}
+
+/// Characters that are known already.
+struct Known(String);
+
+impl Suffixes for Known {
+    fn suffix(&mut self) -> String {
+        self.0.clone()
+    }
 }
 
 impl<F: FnMut() -> u64> Suffixes for F {
@@ -66,6 +81,19 @@ pub fn from_template(
     Ok(name)
 }
 
+/// A name from a Go template for an object of which a cluster has one.
+///
+/// # Errors
+/// If the template is invalid, or uses something else than the name of the cluster and random characters.
+pub fn lasting_from_template(
+    template: &str,
+    cluster: &str,
+    what: &str,
+    suffixes: &mut dyn Suffixes,
+) -> Result<String, TemplateError> {
+    from_template(template, cluster, None, &mut Known(suffixes.lasting(what)))
+}
+
 /// A prefix that leaves room for random characters.
 fn cut(prefix: &str) -> &str {
     let most = prefix.floor_char_boundary(MOST - RANDOM);
@@ -75,6 +103,29 @@ fn cut(prefix: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_object_of_which_there_is_one_has_one_name() {
+        struct Counted(u64);
+        impl Suffixes for Counted {
+            fn suffix(&mut self) -> String {
+                self.0 += 1;
+                suffix_of(self.0)
+            }
+            fn lasting(&mut self, what: &str) -> String {
+                what.to_string()
+            }
+        }
+        let mut suffixes = Counted(0);
+        for _ in 0..2 {
+            let template = "{{ .cluster.name }}-{{ .random }}";
+            assert_eq!(
+                lasting_from_template(template, "c", "plane", &mut suffixes).as_deref(),
+                Ok("c-plane")
+            );
+        }
+        assert_ne!(from_prefix("a-", &mut suffixes), from_prefix("a-", &mut suffixes));
+    }
 
     #[test]
     fn names_end_with_random_characters() {

@@ -4,13 +4,14 @@
 //!
 //! The comparison is on fields that the topology writes. Fields that only exist, such as defaults of a provider, are no
 //! difference; fields that the topology wrote before and does not want any more are one. A provider that defaults fields
-//! within a list or normalizes values needs a dry run on the API server as well, which is not made here.
+//! within a list or normalizes values needs a dry run on the API server as well, which is not made here: a caller that
+//! knows the difference from one uses [`settle`].
 
 use crate::desired::Computed;
 use crate::intent::{FIELD_MANAGER, intent};
 use crate::names::{self, Suffixes};
 use crate::object;
-use crate::state::{Current, CurrentWorkers, DesiredWorkers};
+use crate::state::{Current, Desired, DesiredControlPlane, DesiredWorkers};
 use crate::upgrade::WorkersProgress;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -131,59 +132,103 @@ pub fn rotate(
     suffixes: &mut dyn Suffixes,
 ) -> BTreeMap<Place, Rotation> {
     let mut rotations = BTreeMap::new();
-    let Computed { desired, progress } = computed;
-    let control_plane = &mut desired.control_plane;
-    if let Some(template) =
-        control_plane.machine_template.as_mut().filter(|_| !progress.control_plane.is_pending)
-    {
-        let rotation =
-            one(current.control_plane_machines.as_ref(), template, &format!("{cluster}-"), suffixes);
-        for path in [
-            &["spec", "machineTemplate", "spec", "infrastructureRef", "name"][..],
-            &["spec", "machineTemplate", "infrastructureRef", "name"],
-        ] {
-            refer(&mut control_plane.object, path, template);
-        }
-        rotations.insert(Place::ControlPlane, rotation);
-    }
-    for (name, workers) in &mut desired.machine_deployments {
-        if is_waiting(name, workers, &progress.machine_deployments) {
-            continue;
-        }
-        let known = current.machine_deployments.get(name);
-        let prefix = format!("{cluster}-{name}-");
-        let DesiredWorkers { object, bootstrap, infrastructure, .. } = workers;
-        let of = |known: Option<&CurrentWorkers>, is_bootstrap: bool| {
-            known.and_then(
-                |known| if is_bootstrap { known.bootstrap.clone() } else { known.infrastructure.clone() },
-            )
-        };
-        let rotation = one(of(known, true).as_ref(), bootstrap, &prefix, suffixes);
-        refer(object, &["spec", "template", "spec", "bootstrap", "configRef", "name"], bootstrap);
-        rotations.insert(Place::Bootstrap(name.clone()), rotation);
-        let rotation = one(of(known, false).as_ref(), infrastructure, &prefix, suffixes);
-        refer(object, &["spec", "template", "spec", "infrastructureRef", "name"], infrastructure);
-        rotations.insert(Place::Infrastructure(name.clone()), rotation);
+    for place in places(computed) {
+        let known = place.in_current(current);
+        let difference = known.zip(place.in_desired(&computed.desired));
+        let difference = difference.map(|(known, desired)| compare(known, desired));
+        let known = known.map(object::name).zip(difference);
+        rotations.insert(place.clone(), settle(cluster, &place, known, &mut computed.desired, suffixes));
     }
     rotations
+}
+
+/// The templates that are written now.
+pub fn places(computed: &Computed) -> Vec<Place> {
+    let Computed { desired, progress } = computed;
+    let has_template = desired.control_plane.machine_template.is_some();
+    let control_plane = has_template && !progress.control_plane.is_pending;
+    let mut places: Vec<Place> = control_plane.then_some(Place::ControlPlane).into_iter().collect();
+    for (name, workers) in &desired.machine_deployments {
+        if !is_waiting(name, workers, &progress.machine_deployments) {
+            places.extend([Place::Infrastructure(name.clone()), Place::Bootstrap(name.clone())]);
+        }
+    }
+    places
+}
+
+/// Decides for one template, of which the name and the difference of the existing one are known. A new template gets its
+/// name, and its owner refers to it.
+pub fn settle(
+    cluster: &str,
+    place: &Place,
+    current: Option<(&str, Difference)>,
+    desired: &mut Desired,
+    suffixes: &mut dyn Suffixes,
+) -> Rotation {
+    let rotation = match current {
+        None => return Rotation::Create,
+        Some((_, Difference::None)) => return Rotation::Keep,
+        Some((_, Difference::Metadata)) => return Rotation::Patch,
+        Some((old, Difference::Spec)) => Rotation::Replace { old: old.to_string() },
+    };
+    let prefix = match place {
+        Place::ControlPlane => format!("{cluster}-"),
+        Place::Bootstrap(name) | Place::Infrastructure(name) => format!("{cluster}-{name}-"),
+    };
+    let name = Value::from(names::from_prefix(&prefix, suffixes));
+    match place {
+        Place::ControlPlane => {
+            let DesiredControlPlane { object, machine_template, .. } = &mut desired.control_plane;
+            if let Some(template) = machine_template {
+                object::set(template, &["metadata", "name"], name);
+                for path in [
+                    &["spec", "machineTemplate", "spec", "infrastructureRef", "name"][..],
+                    &["spec", "machineTemplate", "infrastructureRef", "name"],
+                ] {
+                    refer(object, path, template);
+                }
+            }
+        }
+        Place::Bootstrap(of) => {
+            if let Some(DesiredWorkers { object, bootstrap, .. }) = desired.machine_deployments.get_mut(of) {
+                object::set(bootstrap, &["metadata", "name"], name);
+                refer(object, &["spec", "template", "spec", "bootstrap", "configRef", "name"], bootstrap);
+            }
+        }
+        Place::Infrastructure(of) => {
+            let workers = desired.machine_deployments.get_mut(of);
+            if let Some(DesiredWorkers { object, infrastructure, .. }) = workers {
+                object::set(infrastructure, &["metadata", "name"], name);
+                refer(object, &["spec", "template", "spec", "infrastructureRef", "name"], infrastructure);
+            }
+        }
+    }
+    rotation
+}
+
+impl Place {
+    /// The template that exists.
+    pub fn in_current<'a>(&self, current: &'a Current) -> Option<&'a Value> {
+        match self {
+            Place::ControlPlane => current.control_plane_machines.as_ref(),
+            Place::Bootstrap(name) => current.machine_deployments.get(name)?.bootstrap.as_ref(),
+            Place::Infrastructure(name) => current.machine_deployments.get(name)?.infrastructure.as_ref(),
+        }
+    }
+
+    /// The template that should exist.
+    pub fn in_desired<'a>(&self, desired: &'a Desired) -> Option<&'a Value> {
+        match self {
+            Place::ControlPlane => desired.control_plane.machine_template.as_ref(),
+            Place::Bootstrap(name) => Some(&desired.machine_deployments.get(name)?.bootstrap),
+            Place::Infrastructure(name) => Some(&desired.machine_deployments.get(name)?.infrastructure),
+        }
+    }
 }
 
 /// Whether a group is not written in this reconcile.
 fn is_waiting(name: &str, workers: &DesiredWorkers, progress: &WorkersProgress) -> bool {
     progress.pending_create.contains(name) || progress.pending.contains(object::name(&workers.object))
-}
-
-fn one(current: Option<&Value>, desired: &mut Value, prefix: &str, suffixes: &mut dyn Suffixes) -> Rotation {
-    let Some(current) = current else { return Rotation::Create };
-    match compare(current, desired) {
-        Difference::None => Rotation::Keep,
-        Difference::Metadata => Rotation::Patch,
-        Difference::Spec => {
-            let name = names::from_prefix(prefix, suffixes);
-            object::set(desired, &["metadata", "name"], Value::from(name));
-            Rotation::Replace { old: object::name(current).to_string() }
-        }
-    }
 }
 
 /// Sets the name in a reference that exists.

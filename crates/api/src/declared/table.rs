@@ -74,6 +74,39 @@ const CLONED: &[&str] = &[
     "spec.settings",
 ];
 
+/// Fields of a Cluster that do not belong to its topology.
+const CLUSTER: &[&str] = &[
+    "spec.controlPlaneEndpoint",
+    "status.conditions[Available]",
+    "status.conditions[ControlPlaneAvailable]",
+    "status.conditions[ControlPlaneInitialized]",
+    "status.conditions[ControlPlaneMachinesReady]",
+    "status.conditions[ControlPlaneMachinesUpToDate]",
+    "status.conditions[Deleting]",
+    "status.conditions[InfrastructureReady]",
+    "status.conditions[Paused]",
+    "status.conditions[Remediating]",
+    "status.conditions[RemoteConnectionProbe]",
+    "status.conditions[RollingOut]",
+    "status.conditions[ScalingDown]",
+    "status.conditions[ScalingUp]",
+    "status.conditions[WorkerMachinesReady]",
+    "status.conditions[WorkerMachinesUpToDate]",
+    "status.conditions[WorkersAvailable]",
+    "status.failureDomains",
+    "status.initialization",
+    "status.observedGeneration",
+    "status.phase",
+];
+
+/// Fields of templates that a topology makes.
+const TEMPLATE: &[&str] = &["metadata.labels", "metadata.annotations", "spec.template"];
+
+/// Why the status of a Cluster has two writers.
+const COUNTED: &str = "the Cluster's controller counts machines, and the topology writes the upgrade plan";
+/// Why objects that a topology makes have two writers.
+const OF_TOPOLOGY: &str = "the topology writes what the ClusterClass and the Cluster say, and the other controller what they leave open";
+
 const OWNER_REMEDIATED: Output =
     Output::all("Machine", &["status.conditions[OwnerRemediated]"]).shared(ASKED);
 
@@ -89,7 +122,8 @@ static CONTROLLERS: &[Controller] = &[
         managers: &["capstan-cluster"],
         reads: &["Machine", "MachineSet", "MachineDeployment", "MachinePool", "Secret", "workload cluster"],
         writes: &[
-            Output::all("Cluster", &["spec.controlPlaneEndpoint", "status"]),
+            Output::all("Cluster", CLUSTER),
+            Output::all("Cluster", &["status.controlPlane", "status.workers"]).shared(COUNTED),
             Output::all("Secret", &["data", "type"])
                 .of("kubeconfig of a cluster whose control plane has no provider"),
         ],
@@ -161,7 +195,8 @@ static CONTROLLERS: &[Controller] = &[
         managers: &["capstan-machinedeployment", "capi-machinedeployment"],
         reads: &["Cluster", "Machine", "CapstanConfigTemplate", "HostMachineTemplate", "ExtensionConfig"],
         writes: &[
-            Output::all("MachineDeployment", &["metadata", "spec", "status"]),
+            Output::all("MachineDeployment", &["metadata", "spec"]).shared(OF_TOPOLOGY),
+            Output::all("MachineDeployment", &["status"]),
             Output::all("MachineSet", &["metadata", "spec"]),
         ],
     },
@@ -183,19 +218,73 @@ static CONTROLLERS: &[Controller] = &[
         managers: &["capstan-machinepool", "machinepool-controller"],
         reads: &["Cluster", "bootstrap config", "infrastructure pool and its machines", "workload cluster"],
         writes: &[
-            Output::all(
-                "MachinePool",
-                &[
-                    "spec.providerIDList",
-                    "spec.replicas",
-                    "spec.template.spec.bootstrap.dataSecretName",
-                    "status",
-                ],
-            ),
+            Output::all("MachinePool", &["spec.providerIDList", "status"]),
+            Output::all("MachinePool", &["spec.replicas", "spec.template.spec.bootstrap.dataSecretName"])
+                .shared(OF_TOPOLOGY),
             Output::all("Machine", POOL_MACHINE).of(OF_POOL),
             Output::all("Node of the workload cluster", &["metadata.annotations", "spec.taints"])
                 .shared(OF_NODE),
         ],
+    },
+    Controller {
+        name: "clusterclass",
+        group: CORE,
+        managers: &["capstan-clusterclass"],
+        reads: &["the templates of the ClusterClass"],
+        writes: &[Output::all("ClusterClass", &["status"])],
+    },
+    Controller {
+        name: "clustertopology",
+        group: CORE,
+        managers: &["capstan-clustertopology", "capi-topology"],
+        reads: &["ClusterClass", "the templates of the ClusterClass", "Machine", "workload cluster"],
+        writes: &[
+            Output::all(
+                "Cluster",
+                &[
+                    "metadata.labels",
+                    "metadata.annotations[topology.internal.cluster.x-k8s.io/upgrade-step]",
+                    "spec.controlPlaneRef",
+                    "spec.infrastructureRef",
+                    "status.conditions[TopologyReconciled]",
+                ],
+            ),
+            Output::all("Cluster", &["status.controlPlane.upgradePlan", "status.workers.upgradePlan"])
+                .shared(COUNTED),
+            Output::all(
+                "HostCluster",
+                &[
+                    "metadata.labels",
+                    "metadata.annotations",
+                    "spec.controlPlaneEndpoint",
+                    "spec.hostSelector",
+                ],
+            )
+            .shared(OF_TOPOLOGY),
+            Output::all("CapstanControlPlane", &["metadata.labels", "metadata.annotations", "spec"])
+                .shared(OF_TOPOLOGY),
+            Output::all("MachineDeployment", &["metadata.labels", "metadata.annotations", "spec"])
+                .shared(OF_TOPOLOGY),
+            Output::all("MachinePool", &["metadata.labels", "metadata.annotations", "spec"])
+                .shared(OF_TOPOLOGY),
+            Output::all("MachineHealthCheck", &["metadata.labels", "spec"]),
+            Output::all("HostMachineTemplate", TEMPLATE),
+            Output::all("CapstanConfigTemplate", TEMPLATE),
+        ],
+    },
+    Controller {
+        name: "topology-machinedeployment",
+        group: CORE,
+        managers: &["capstan-topology-machinedeployment"],
+        reads: &["Cluster", "MachineSet"],
+        writes: &[],
+    },
+    Controller {
+        name: "topology-machineset",
+        group: CORE,
+        managers: &["capstan-topology-machineset"],
+        reads: &["Cluster", "MachineDeployment"],
+        writes: &[],
     },
     Controller {
         name: "clusterresourceset",
@@ -277,7 +366,10 @@ static CONTROLLERS: &[Controller] = &[
         group: INFRASTRUCTURE,
         managers: &["capstan-hostcluster"],
         reads: &["Cluster", "Machine", "Host", "HostMachineTemplate", "CapstanControlPlane"],
-        writes: &[Output::all("HostCluster", &["spec.controlPlaneEndpoint", "status"])],
+        writes: &[
+            Output::all("HostCluster", &["spec.controlPlaneEndpoint"]).shared(OF_TOPOLOGY),
+            Output::all("HostCluster", &["status"]),
+        ],
     },
     Controller {
         name: "hostmachine",
@@ -351,7 +443,8 @@ static CONTROLLERS: &[Controller] = &[
             "workload cluster",
         ],
         writes: &[
-            Output::all("CapstanControlPlane", &["metadata.annotations", "status"]),
+            Output::all("CapstanControlPlane", &["metadata.annotations"]).shared(OF_TOPOLOGY),
+            Output::all("CapstanControlPlane", &["status"]),
             Output::all("Machine", MACHINE).of(OF_CONTROL_PLANE),
             Output::all("Machine", &["status.conditions[UpToDate]"]).of(OF_CONTROL_PLANE),
             Output::all(

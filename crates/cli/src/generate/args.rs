@@ -43,7 +43,7 @@ pub(crate) struct GenerateClusterArgs {
     #[arg(short = 'n', long, value_name = "NAMESPACE", default_value = "default")]
     pub(crate) target_namespace: String,
 
-    /// Built-in template: ha, simulated, single-node [default: a template for any kind of hosts]
+    /// Built-in template: ha, simulated, single-node, topology [default: a template for any kind of hosts]
     #[arg(short, long, conflicts_with_all = ["from", "from_config_map"])]
     pub(crate) flavor: Option<String>,
 

@@ -14,10 +14,11 @@ use crate::progress::waiting;
 pub(crate) const BUILT_IN: &str = include_str!("../../../../templates/cluster-template.yaml");
 
 /// The others, by flavor.
-const FLAVORS: [(&str, &str); 3] = [
+const FLAVORS: [(&str, &str); 4] = [
     ("ha", include_str!("../../../../templates/cluster-template-ha.yaml")),
     ("simulated", include_str!("../../../../templates/cluster-template-simulated.yaml")),
     ("single-node", include_str!("../../../../templates/cluster-template-single-node.yaml")),
+    ("topology", include_str!("../../../../templates/cluster-template-topology.yaml")),
 ];
 
 /// A template, and its name for errors.

@@ -5,7 +5,10 @@
 //! neither the intent nor the object changes: its spec, which counts generations, and its metadata. No applier intends
 //! anything about status.
 
+mod dry_run;
 pub(crate) mod owned;
+
+pub use dry_run::Change;
 
 use kube::Resource;
 use kube::api::{Api, Patch, PatchParams};

@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 
 /// What the names of field managers begin with whose entries are kept in memory. Entries of others can be half of an object, and
 /// no controller reads them.
-const MANAGERS: [&str; 2] = ["capi-machine", "machinepool-controller"];
+const MANAGERS: [&str; 3] = ["capi-machine", "capi-topology", "machinepool-controller"];
 /// Fields that identify an object and that no field manager owns.
 const NAMES: [&str; 6] = ["name", "namespace", "uid", "generateName", "resourceVersion", "creationTimestamp"];
 
@@ -88,8 +88,29 @@ fn owns(fields: &Value, wanted: &Value, current: &Value) -> bool {
         Value::Array(wanted) => {
             let current = current.as_array().map(Vec::as_slice).unwrap_or_default();
             children().count() == wanted.len()
-                && wanted.iter().all(|item| current.iter().any(|present| has(present, item)))
+                && children().all(|(name, fields)| owns_item(name, fields, wanted, current))
         }
+        _ => false,
+    }
+}
+
+/// Whether just what is wanted of one item of a list is owned, and the list has it.
+fn owns_item(name: &str, fields: &Value, wanted: &[Value], current: &[Value]) -> bool {
+    let Some((sort, text)) = name.split_once(':') else { return false };
+    let Ok(text) = serde_json::from_str::<Value>(text) else { return false };
+    match sort {
+        "k" => {
+            let of = |items: &[Value]| items.iter().position(|item| has(item, &text));
+            let (Some(wanted), Some(present)) =
+                (of(wanted).map(|at| &wanted[at]), of(current).map(|at| &current[at]))
+            else {
+                return false;
+            };
+            // An item that is owned whole may have more, which others have added.
+            let is_whole = fields.as_object().is_none_or(|fields| fields.keys().all(|name| name == "."));
+            if is_whole { has(present, wanted) } else { owns(fields, wanted, present) }
+        }
+        "v" => wanted.contains(&text) && current.contains(&text),
         _ => false,
     }
 }
@@ -167,6 +188,18 @@ mod tests {
         current["spec"]["providerID"] = json!("x");
         current["metadata"].as_object_mut().expect("metadata").remove("annotations");
         assert!(applied(&fields(), &intent(), &current), "what others add is theirs");
+    }
+
+    #[test]
+    fn a_field_of_an_item_that_is_not_wanted_any_more_is_a_difference() {
+        let fields = |item: Value| json!({"f:spec": {"f:taints": {"k:{\"key\":\"a\"}": item}}});
+        let of = |item: Value| json!({"apiVersion": "g/v1", "kind": "K", "spec": {"taints": [item]}});
+        let both = json!({".": {}, "f:key": {}, "f:value": {}});
+        let (long, short) = (json!({"key": "a", "value": "b"}), json!({"key": "a"}));
+        assert!(applied(&fields(both.clone()), &of(long.clone()), &of(long.clone())));
+        assert!(!applied(&fields(both), &of(short.clone()), &of(long.clone())));
+        let defaulted = json!({".": {}, "f:key": {}});
+        assert!(applied(&fields(defaulted), &of(short), &of(long)), "a default is not the intent's");
     }
 
     #[test]

@@ -11,7 +11,13 @@ pub(crate) const GROUP: &str = "test.cluster.x-k8s.io";
 /// Installs the kinds.
 pub(crate) async fn install(client: &Client) -> Result<()> {
     let kinds = ["TestCluster", "TestControlPlane", "TestConfig", "TestMachine", "TestMachinePool"];
-    let templates = ["TestConfigTemplate", "TestMachineTemplate"];
+    let templates = [
+        "TestConfigTemplate",
+        "TestMachineTemplate",
+        "TestClusterTemplate",
+        "TestControlPlaneTemplate",
+        "TestMachinePoolTemplate",
+    ];
     install_crds(client, &kinds.map(crd)).await?;
     install_crds(client, &templates.map(crd)).await
 }

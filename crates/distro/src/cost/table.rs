@@ -350,7 +350,13 @@ const FIELDS: &[Field] = &[
     Field::new(Cluster, "spec.infrastructureRef", NOTHING, THEIR_MAKER).whole(),
     Field::new(Cluster, "spec.availabilityGates", NOTHING, "it changes conditions only")
         .by(&["conditionType"]),
-    Field::new(Cluster, "spec.topology", NOTHING, "no controller of Capstan reads it").whole(),
+    Field::new(
+        Cluster,
+        "spec.topology",
+        NOTHING,
+        "core writes it into the objects of the cluster; see their fields",
+    )
+    .whole(),
     Field::new(
         HostCluster,
         "metadata",

@@ -22,7 +22,7 @@ pub(super) fn infrastructure(
     let template = naming.and_then(|naming| naming.template.as_deref()).unwrap_or(NAME);
     let name = match &input.cluster.spec.infrastructure_ref {
         Some(reference) => reference.name.clone(),
-        None => names::from_template(template, cluster.name, None, suffixes)
+        None => names::lasting_from_template(template, cluster.name, "infrastructure", suffixes)
             .map_err(|why| ComputeError::Name { what: "infrastructure cluster".to_string(), why })?,
     };
     // The Cluster becomes its owner when it refers to it: providers start with the owner.

@@ -40,7 +40,7 @@ pub(super) fn object(
     let template = class.naming.as_ref().and_then(|naming| naming.template.as_deref()).unwrap_or(NAME);
     let name = match &input.cluster.spec.control_plane_ref {
         Some(reference) => reference.name.clone(),
-        None => names::from_template(template, cluster.name, None, suffixes)
+        None => names::lasting_from_template(template, cluster.name, "control-plane", suffixes)
             .map_err(|why| ComputeError::Name { what: "control plane".to_string(), why })?,
     };
     let clone = Cloned {
