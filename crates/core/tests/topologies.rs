@@ -12,7 +12,10 @@ mod common {
 }
 
 use anyhow::{Context as _, Result, ensure};
+use capstan_api::core::Cluster;
 use capstan_apiserver::{ApiServer, Options, Storage, User};
+use capstan_controller::Reconciler as _;
+use capstan_core::topology::TopologyReconciler;
 use capstan_core::{Core, controllers};
 use capstan_testkit::{eventually, install_crds};
 use common::NAMESPACE;
@@ -501,6 +504,25 @@ async fn an_upgrade_goes_through_the_control_plane_first() -> Result<()> {
     let done = stage.until_reconciled().await?;
     ensure!(!done.annotations().contains_key("topology.internal.cluster.x-k8s.io/upgrade-step"));
     stage.end().await;
+    Ok(())
+}
+
+/// The Cluster in the memory of a controller may be a moment old.
+#[tokio::test]
+async fn workers_that_an_old_topology_does_not_know_are_not_deleted() -> Result<()> {
+    let stage = Stage::start().await?;
+    stage.create(cluster(|object| workers(object)["machineDeployments"] = json!([]))).await?;
+    let old: Cluster = serde_json::from_value(serde_json::to_value(stage.until_reconciled().await?)?)?;
+    let added = json!([{"class": "worker", "name": "a", "replicas": 0}]);
+    stage.change(|object| workers(object)["machineDeployments"] = added.clone()).await?;
+    stage.until_reconciled().await?;
+    let before = stage.deployment("a").await?;
+
+    let reconciled = TopologyReconciler::new(Core::new(stage.client.clone())).reconcile(Arc::new(old)).await;
+    let error = reconciled.err().context("workers of a newer topology were taken for deleted ones")?;
+    ensure!(matches!(error, capstan_controller::Error::Conflict { .. }), "{error:?}");
+    let after = stage.deployment("a").await?;
+    ensure!(after.uid() == before.uid() && after.metadata.deletion_timestamp.is_none(), "{after:?}");
     Ok(())
 }
 

@@ -1,8 +1,8 @@
 //! The same requests to the embedded plane and to a real one: what both answer must be the same, field by field. Requests are
 //! generated from a seed; a sequence that differs is made shorter until every request in it is needed.
 //!
-//! Each run has a fresh seed and prints it, also beside what differs. `CAPSTAN_SEED` plays a seed again; `CAPSTAN_SEQUENCES` says how
-//! many sequences there are.
+//! Each run has a fresh seed and prints it, also beside what differs; `make test` always plays the same one. `CAPSTAN_SEED` plays a
+//! seed again; `CAPSTAN_SEQUENCES` says how many sequences there are.
 
 #![cfg(test)]
 

@@ -127,10 +127,11 @@ impl Writer<'_> {
 
     /// Deletes a MachineDeployment that is not in the topology any more. Its templates go with it.
     async fn delete_deployment(&mut self, api: &Api<MachineDeployment>, current: &Deployment) -> Result<()> {
-        self.health_check(current.check.as_ref(), None).await?;
         if current.object.metadata.deletion_timestamp.is_some() {
-            return Ok(());
+            return self.health_check(current.check.as_ref(), None).await;
         }
+        self.ensure_topology_is_current().await?;
+        self.health_check(current.check.as_ref(), None).await?;
         let grounds = Grounds::asked("it is not in the topology of its Cluster any more");
         destroy::delete(api, &current.object.metadata, &grounds).await?;
         let message = format!("Deleted MachineDeployment {}", self.quoted(&current.object.name_any()));

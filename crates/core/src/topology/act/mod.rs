@@ -119,6 +119,17 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
+    /// Whether the topology of the Cluster is still the one that the objects were computed from. What is in memory may be a moment
+    /// old: workers that were added to the topology in that moment would be deleted with their machines.
+    async fn ensure_topology_is_current(&self) -> Result<()> {
+        let (api, name) = (self.core.api::<Cluster>(&self.namespace), self.cluster.name_any());
+        let doing = || format!("cannot delete workers of Cluster {}/{name}", self.namespace);
+        let found = api.get_metadata(&name).await.doing(doing)?.metadata;
+        let is_current =
+            found.uid == self.cluster.metadata.uid && found.generation == self.cluster.metadata.generation;
+        if is_current { Ok(()) } else { Err(Error::Conflict { doing: doing() }) }
+    }
+
     /// Notes what was done, for an event of the Cluster.
     fn note(&mut self, reason: &'static str, message: String) {
         self.done.entry(reason).or_default().push(message);

@@ -43,6 +43,7 @@ impl Writer<'_> {
         }
         for (name, current) in &objects.machine_pools {
             if !wanted.contains(name) && current.object.metadata.deletion_timestamp.is_none() {
+                self.ensure_topology_is_current().await?;
                 let grounds = Grounds::asked("it is not in the topology of its Cluster any more");
                 destroy::delete(&api, &current.object.metadata, &grounds).await?;
                 let message = format!("Deleted MachinePool {}", self.quoted(&current.object.name_any()));
