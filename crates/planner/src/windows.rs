@@ -100,6 +100,12 @@ impl Maintenance {
         Some(Closed { why, opens })
     }
 
+    /// Whether no window of the Host is open, which says nothing about other machines.
+    pub(crate) fn is_host_closed(&self, now: Timestamp) -> bool {
+        let is_open = |windows: &Windows| matches!(windows.at(now), Opening::Open { .. });
+        self.host.as_ref().is_some_and(|host| !host.windows().is_some_and(is_open))
+    }
+
     /// What is said about the windows of a machine before a change; nothing if it has none.
     pub fn forecast(&self, now: Timestamp) -> Option<String> {
         let clauses: Vec<String> = self.schedules().map(|schedule| schedule.clause(now)).collect();

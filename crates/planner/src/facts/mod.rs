@@ -197,6 +197,16 @@ impl MachineFacts {
         self.maintenance.closed(now)
     }
 
+    /// Whether it is held at its gate because no window of its Host is open, whatever those of its cluster say.
+    pub(crate) fn waits_for_host(&self, now: Timestamp) -> bool {
+        let is_drained =
+            self.is_cordoned() || self.plan.as_ref().is_some_and(|plan| plan.drain_since.is_some());
+        self.is_held()
+            && !is_drained
+            && self.maintenance.is_host_closed(now)
+            && self.awaited_window(now).is_some()
+    }
+
     /// The name of its Node, which plans set to the name of the Machine.
     pub fn node_name(&self) -> &str {
         &self.name

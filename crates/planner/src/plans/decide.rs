@@ -83,7 +83,7 @@ pub fn verdict(
     now: Timestamp,
 ) -> Verdict {
     let Some(plan) = &machine.plan else {
-        return match held_up(machine, all, budgets, true) {
+        return match held_up(machine, all, budgets, true, now) {
             Some(wait) => Verdict::Wait(wait),
             // The plan was lost, or there was none: an agent that knows a later one would refuse the first.
             None => write(machine.reported_revision.map_or(Some(Revision::FIRST), Revision::next), 1),
@@ -94,7 +94,7 @@ pub fn verdict(
         return write(next, 1);
     }
     if plan.inputs != desired.whole.to_string() {
-        return match held_up(machine, all, budgets, false) {
+        return match held_up(machine, all, budgets, false, now) {
             Some(wait) => Verdict::Wait(wait),
             None => write(next, 1),
         };
@@ -128,7 +128,13 @@ fn is_expiring(plan: &PlanFacts, now: Timestamp) -> bool {
         && plan.expires.duration_since(now) < RENEWAL
 }
 
-fn held_up(machine: &MachineFacts, all: &[MachineFacts], budgets: &Budgets, joins: bool) -> Option<Wait> {
+fn held_up(
+    machine: &MachineFacts,
+    all: &[MachineFacts],
+    budgets: &Budgets,
+    joins: bool,
+    now: Timestamp,
+) -> Option<Wait> {
     let others = || all.iter().filter(|other| other.name != machine.name && !other.deleting);
     let servers = || others().filter(|other| other.control_plane);
     if machine.control_plane {
@@ -149,9 +155,11 @@ fn held_up(machine: &MachineFacts, all: &[MachineFacts], budgets: &Budgets, join
     if joins {
         return None;
     }
-    // Those that have failed do not wait for each other to be told something better.
-    let holds_up =
-        |other: &MachineFacts| other.is_in_flight() && !(machine.has_failed() && other.has_failed());
+    // Those that have failed do not wait for each other to be told something better. One that is held because of its Host alone
+    // is not away, and may be held for weeks.
+    let holds_up = |other: &MachineFacts| {
+        other.is_in_flight() && !(machine.has_failed() && other.has_failed()) && !other.waits_for_host(now)
+    };
     servers()
         .filter(|other| !is_skipped(other))
         .find(|other| other.is_in_flight() || is_to_change(other))
@@ -200,6 +208,8 @@ pub(crate) fn runs_ahead<'a>(
 mod tests {
     use super::*;
     use crate::change::Change;
+    use crate::plans::Setup;
+    use crate::windows::Schedule;
     use capstan_plan::Digest;
 
     const EPOCH: Epoch = Epoch(1);
@@ -433,6 +443,42 @@ mod tests {
             _ => m,
         });
         assert_eq!(planned(&silent, 1), revision(2));
+    }
+
+    #[test]
+    fn a_worker_that_waits_for_the_window_of_its_host_stops_no_other() {
+        // A Thursday at midnight.
+        let now = Timestamp::UNIX_EPOCH;
+        let of_group = |machine: MachineFacts| up_to_date(machine).with(|m| m.group = Some("md".to_owned()));
+        let setup = |restart: &str| Setup { restart: restart.to_owned(), ..Setup::default() };
+        let held = |window: &str, change: fn(&mut MachineFacts)| {
+            let v = of_group(MachineFacts::worker("v")).says(Progress::AtGate).with(|m| {
+                let plan = m.plan.as_mut().expect("a plan");
+                plan.record.setup = setup("new");
+                plan.record.ran = Some(Setup { version: "v".to_owned(), ..setup("old") });
+                m.maintenance.host = Schedule::read("Host h spec.windows", [window]);
+                change(m);
+            });
+            let all = [of_group(MachineFacts::worker("u")), v];
+            super::verdict(&all[0], &all, &Budgets::with("md", 1), &print("b"), EPOCH, now)
+        };
+        assert_eq!(held("Fri 01:00-02:00", |_| ()), revision(2));
+        for (case, verdict) in [
+            ("its window is open", held("Thu 00:00-02:00", |_| ())),
+            (
+                "it is let through",
+                held("Fri 01:00-02:00", |m| m.plan.as_mut().expect("a plan").is_open = true),
+            ),
+            (
+                "it is drained",
+                held("Fri 01:00-02:00", |m| {
+                    m.plan.as_mut().expect("a plan").drain_since = Some(Timestamp::UNIX_EPOCH)
+                }),
+            ),
+            ("it is unhealthy", held("Fri 01:00-02:00", |m| m.is_unhealthy = true)),
+        ] {
+            assert!(waits_for(&verdict, "Machine v"), "{case}: {verdict:?}");
+        }
     }
 
     #[test]
