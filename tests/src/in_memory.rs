@@ -36,6 +36,69 @@ impl InMemoryCluster {
         ]
     }
 
+    /// The same cluster as a ClusterClass with its templates, and a Cluster that is made from it.
+    pub fn objects_of_class(&self) -> Vec<Value> {
+        let mut infrastructure = self.infrastructure()["spec"].take();
+        infrastructure = json!({ "template": { "spec": infrastructure } });
+        let mut control_plane = self.control_plane()["spec"].take();
+        for set_by_topology in ["replicas", "version", "machineTemplate"] {
+            control_plane.as_object_mut().into_iter().for_each(|spec| {
+                spec.remove(set_by_topology);
+            });
+        }
+        control_plane = json!({ "template": { "spec": control_plane } });
+        let mut templates = [
+            self.object(INFRASTRUCTURE, "DevClusterTemplate", &self.name, &infrastructure),
+            self.object(CONTROL_PLANE, "KubeadmControlPlaneTemplate", &self.name, &control_plane),
+            self.machine_template("class"),
+            self.bootstrap_template(),
+        ];
+        for template in &mut templates {
+            template["metadata"].as_object_mut().into_iter().for_each(|metadata| {
+                metadata.remove("labels");
+            });
+        }
+        let refs = templates.each_ref().map(|template| {
+            let name = &template["metadata"]["name"];
+            json!({ "templateRef": {
+                "apiVersion": template["apiVersion"], "kind": template["kind"], "name": name,
+            } })
+        });
+        let [infrastructure, mut control_plane, machines, bootstrap] = refs;
+        let deletion = json!({ "nodeDeletionTimeoutSeconds": 10 });
+        control_plane["machineInfrastructure"] = machines.clone();
+        control_plane["deletion"] = deletion.clone();
+        let worker = json!({
+            "class": "worker",
+            "bootstrap": bootstrap,
+            "infrastructure": machines,
+            "deletion": deletion,
+            "rollout": { "strategy": {
+                "type": "RollingUpdate",
+                "rollingUpdate": { "maxSurge": 1, "maxUnavailable": 0 },
+            } },
+        });
+        let class = json!({
+            "infrastructure": infrastructure,
+            "controlPlane": control_plane,
+            "workers": { "machineDeployments": [worker] },
+        });
+        let mut cluster = self.cluster();
+        cluster["spec"] = json!({
+            "clusterNetwork": cluster["spec"]["clusterNetwork"],
+            "topology": {
+                "classRef": { "name": self.name },
+                "version": self.version,
+                "controlPlane": { "replicas": self.control_planes },
+                "workers": { "machineDeployments": [
+                    { "class": "worker", "name": "w", "replicas": self.workers },
+                ] },
+            },
+        });
+        let class = self.object(CORE, "ClusterClass", &self.name, &class);
+        templates.into_iter().chain([class, cluster]).collect()
+    }
+
     /// The objects as one manifest.
     pub fn manifest(&self) -> String {
         json!({ "apiVersion": "v1", "kind": "List", "items": self.objects() }).to_string()

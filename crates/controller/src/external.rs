@@ -153,9 +153,7 @@ impl Externals {
             api.get_opt(name).await.doing(|| format!("cannot read {kind} {namespace}/{name}"))?
         };
         if let Some(found) = &mut found {
-            found
-                .types
-                .get_or_insert_with(|| TypeMeta { api_version: resource.api_version, kind: resource.kind });
+            found.types.get_or_insert(TypeMeta { api_version: resource.api_version, kind: resource.kind });
         }
         Ok(found)
     }

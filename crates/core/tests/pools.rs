@@ -9,6 +9,9 @@ mod common {
 
     #[path = "../common/provider.rs"]
     pub(crate) mod provider;
+
+    #[path = "../common/forgetful.rs"]
+    pub(crate) mod forgetful;
 }
 
 use anyhow::{Context as _, Result, ensure};
@@ -20,20 +23,19 @@ use capstan_core::machinepool::MachinePoolReconciler;
 use capstan_core::{Core, controllers};
 use capstan_testkit::{eventually, install_crds};
 use common::NAMESPACE;
+use common::forgetful::forgetful;
 use common::provider::{GROUP_VERSION, object, reference};
 use futures::FutureExt as _;
 use futures::future::{BoxFuture, Shared};
-use http::{Method, Request, Response};
+use http::Request;
 use hyper::body::Incoming;
 use hyper_util::rt::TokioIo;
 use k8s_openapi::api::core::v1::{Event, Node, Secret};
 use kube::api::{Api, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
-use kube::client::Body;
 use kube::core::{ApiResource, GroupVersionKind};
 use kube::{Client, ResourceExt as _};
 use serde_json::{Value, json};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
@@ -267,23 +269,6 @@ impl Stage {
         self.running.shutdown().await;
         self.server.shutdown().await;
     }
-}
-
-/// A client that does not get the response to every other write, as a process that dies and starts again.
-fn forgetful(client: &Client) -> Client {
-    let (client, writes) = (client.clone(), Arc::new(AtomicUsize::new(0)));
-    let service = tower::service_fn(move |request: Request<Body>| {
-        let (client, writes) = (client.clone(), Arc::clone(&writes));
-        async move {
-            let is_write = request.method() != Method::GET;
-            let response = client.send(request).await?;
-            match is_write && writes.fetch_add(1, Ordering::SeqCst).is_multiple_of(2) {
-                true => Err::<Response<Body>, tower::BoxError>("the connection was reset".into()),
-                false => Ok(response),
-            }
-        }
-    });
-    Client::new(service, NAMESPACE)
 }
 
 /// The embedded plane without TLS: every request is that of its administrator.

@@ -9,6 +9,9 @@ mod common {
 
     #[path = "../common/provider.rs"]
     pub(crate) mod provider;
+
+    #[path = "../common/forgetful.rs"]
+    pub(crate) mod forgetful;
 }
 
 use anyhow::{Context as _, Result, ensure};
@@ -19,6 +22,7 @@ use capstan_core::topology::TopologyReconciler;
 use capstan_core::{Core, controllers};
 use capstan_testkit::{eventually, install_crds};
 use common::NAMESPACE;
+use common::forgetful::forgetful;
 use common::provider::GROUP_VERSION;
 use futures::FutureExt as _;
 use futures::future::{BoxFuture, Shared};
@@ -62,11 +66,16 @@ struct Stage {
 
 impl Stage {
     async fn start() -> Result<Self> {
+        Self::start_on(Client::clone).await
+    }
+
+    /// Starts with the way of core to the API server.
+    async fn start_on(way: impl FnOnce(&Client) -> Client) -> Result<Self> {
         let server = ApiServer::open(Options::new(Storage::Memory)).await?;
         let client = Client::new(server.service(User::admin()), NAMESPACE);
         install_crds(&client, &capstan_api::crd::core_provider()).await?;
         common::provider::install(&client).await?;
-        let (stop, running) = run(&client);
+        let (stop, running) = run(&way(&client));
         let stage = Self { server, client, stop, running };
         for (kind, spec) in [
             ("TestClusterTemplate", json!({"region": "here"})),
@@ -640,6 +649,45 @@ async fn what_is_wrong_is_said_and_nothing_is_done() -> Result<()> {
     stage
         .until_deployment("a", "the change after the repair", |object| object["spec"]["replicas"] == 2)
         .await?;
+    stage.end().await;
+    Ok(())
+}
+
+#[tokio::test]
+async fn responses_that_are_lost_make_nothing_twice() -> Result<()> {
+    let stage = Stage::start_on(forgetful).await?;
+    stage
+        .create(cluster(|object| {
+            workers(object)["machineDeployments"] = json!([
+                {"class": "worker", "name": "a", "replicas": 0},
+                {"class": "worker", "name": "b", "replicas": 0},
+            ]);
+            workers(object)["machinePools"] = json!([{"class": "pool", "name": "p", "replicas": 2}]);
+        }))
+        .await?;
+    // Workers that were not created with it wait until the control plane has a version.
+    eventually(PATIENCE, "the control plane to be created", async || {
+        stage.upgrade_control_plane("v1.34.0").await
+    })
+    .await?;
+    stage.until_reconciled().await?;
+    for (group_version, kind, number) in [
+        (GROUP_VERSION, "TestCluster", 1),
+        (GROUP_VERSION, "TestControlPlane", 1),
+        (CORE, "MachineDeployment", 2),
+        (CORE, "MachinePool", 1),
+        (CORE, "MachineHealthCheck", 2),
+    ] {
+        let found = stage.owned(group_version, kind).await?.len();
+        ensure!(found == number, "{found} of kind {kind}");
+    }
+    for name in ["a", "b"] {
+        let spec = &stage.deployment(name).await?.data["spec"]["template"]["spec"];
+        let machines = stage.api(GROUP_VERSION, "TestMachineTemplate");
+        machines.get(spec["infrastructureRef"]["name"].as_str().context("a name")?).await?;
+        let configs = stage.api(GROUP_VERSION, "TestConfigTemplate");
+        configs.get(spec["bootstrap"]["configRef"]["name"].as_str().context("a name")?).await?;
+    }
     stage.end().await;
     Ok(())
 }

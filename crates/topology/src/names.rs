@@ -94,6 +94,11 @@ pub fn lasting_from_template(
     from_template(template, cluster, None, &mut Known(suffixes.lasting(what)))
 }
 
+/// A name from a prefix for an object of which there is one.
+pub fn lasting_from_prefix(prefix: &str, what: &str, suffixes: &mut dyn Suffixes) -> String {
+    from_prefix(prefix, &mut Known(suffixes.lasting(what)))
+}
+
 /// A prefix that leaves room for random characters.
 fn cut(prefix: &str) -> &str {
     let most = prefix.floor_char_boundary(MOST - RANDOM);

@@ -171,11 +171,14 @@ pub fn settle(
         Some((_, Difference::Metadata)) => return Rotation::Patch,
         Some((old, Difference::Spec)) => Rotation::Replace { old: old.to_string() },
     };
-    let prefix = match place {
-        Place::ControlPlane => format!("{cluster}-"),
-        Place::Bootstrap(name) | Place::Infrastructure(name) => format!("{cluster}-{name}-"),
-    };
-    let name = Value::from(names::from_prefix(&prefix, suffixes));
+    let name = names::from_prefix(&place.prefix(cluster), suffixes);
+    rename(place, desired, &name);
+    rotation
+}
+
+/// Gives a template this name, and its owner refers to it.
+pub fn rename(place: &Place, desired: &mut Desired, name: &str) {
+    let name = Value::from(name);
     match place {
         Place::ControlPlane => {
             let DesiredControlPlane { object, machine_template, .. } = &mut desired.control_plane;
@@ -203,10 +206,17 @@ pub fn settle(
             }
         }
     }
-    rotation
 }
 
 impl Place {
+    /// How the names of new templates begin.
+    pub fn prefix(&self, cluster: &str) -> String {
+        match self {
+            Place::ControlPlane => format!("{cluster}-"),
+            Place::Bootstrap(name) | Place::Infrastructure(name) => format!("{cluster}-{name}-"),
+        }
+    }
+
     /// The template that exists.
     pub fn in_current<'a>(&self, current: &'a Current) -> Option<&'a Value> {
         match self {

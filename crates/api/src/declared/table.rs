@@ -265,8 +265,18 @@ static CONTROLLERS: &[Controller] = &[
                 .shared(OF_TOPOLOGY),
             Output::all("MachineDeployment", &["metadata.labels", "metadata.annotations", "spec"])
                 .shared(OF_TOPOLOGY),
-            Output::all("MachinePool", &["metadata.labels", "metadata.annotations", "spec"])
-                .shared(OF_TOPOLOGY),
+            Output::all(
+                "MachinePool",
+                &[
+                    "metadata.labels",
+                    "metadata.annotations",
+                    "spec.clusterName",
+                    "spec.failureDomains",
+                    "spec.replicas",
+                    "spec.template",
+                ],
+            )
+            .shared(OF_TOPOLOGY),
             Output::all("MachineHealthCheck", &["metadata.labels", "spec"]),
             Output::all("HostMachineTemplate", TEMPLATE),
             Output::all("CapstanConfigTemplate", TEMPLATE),

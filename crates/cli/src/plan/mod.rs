@@ -73,7 +73,13 @@ pub(crate) async fn of_objects(
         progress(&format!("asking the server about {number} of {total}"));
         tried.push(server::attempt(client, manifest, force).await?);
     }
-    let plan = Plan { objects: tried.iter().map(object).collect(), ..Plan::default() };
+    let notes = tried.iter().filter(|tried| tried.is_changed()).filter_map(|tried| {
+        let (before, after) = (tried.before.as_ref(), tried.after.as_ref());
+        let (before, after) = (before.map(|object| &object.data), after.map(|object| &object.data));
+        unforeseen(&tried.kind, &tried.name, before, after)
+    });
+    let notes = notes.collect();
+    let plan = Plan { objects: tried.iter().map(object).collect(), notes, ..Plan::default() };
     progress("asking the controllers what they would do");
     Ok(Box::pin(Future::new(client.clone(), &tried, plan).foresee()).await?.sum_up())
 }
@@ -82,6 +88,21 @@ impl Tried {
     /// Whether the server would take it, and it would not be as it is.
     fn is_changed(&self) -> bool {
         matches!(object(self).action, Action::Create | Action::Change)
+    }
+}
+
+/// What a change leads to that is not shown.
+fn unforeseen(kind: &str, name: &str, before: Option<&Value>, after: Option<&Value>) -> Option<String> {
+    let topology =
+        |object: Option<&Value>| object.and_then(|object| object.pointer("/spec/topology")).cloned();
+    match kind {
+        "ClusterClass" => {
+            Some(format!("ClusterClass {name}: what changes in the clusters of the class is not shown"))
+        }
+        "Cluster" if topology(before) != topology(after) => Some(format!(
+            "Cluster {name}: what its topology changes in other objects and in machines is not shown"
+        )),
+        _ => None,
     }
 }
 
@@ -109,6 +130,22 @@ fn object(tried: &Tried) -> Object {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn what_is_not_shown_is_said() {
+        let cluster = |version: &str| json!({"spec": {"paused": true, "topology": {"version": version}}});
+        let (old, new) = (cluster("v1"), cluster("v2"));
+        for (kind, before, after, expected) in [
+            ("Cluster", Some(&old), Some(&old), false),
+            ("Cluster", Some(&old), Some(&new), true),
+            ("Cluster", None, Some(&new), true),
+            ("ClusterClass", Some(&old), Some(&new), true),
+            ("Machine", Some(&old), Some(&new), false),
+        ] {
+            assert_eq!(unforeseen(kind, "c", before, after).is_some(), expected, "{kind}");
+        }
+    }
 
     #[test]
     fn exit_codes_say_what_scripts_ask() {

@@ -2,6 +2,8 @@
 
 use capstan_controller::names::random_suffix;
 use capstan_topology::names::{Suffixes, suffix_of};
+use capstan_topology::rotation::Place;
+use serde_json::Value;
 
 /// Reasons of events.
 pub(super) mod events {
@@ -16,8 +18,8 @@ pub(super) mod events {
 /// On objects of dry runs: their validation may ignore that templates cannot be changed.
 pub(super) const DRY_RUN: &str = "topology.cluster.x-k8s.io/dry-run";
 
-/// Random characters. Those of the infrastructure cluster and of the control plane are derived from the UID of the Cluster:
-/// one that was created right before the process died is found again by its name.
+/// Random characters. Those of objects of which a Cluster has one are derived from its UID: one that was created right
+/// before the process died is found again by its name.
 pub(super) struct NameSuffixes<'a> {
     pub(super) uid: &'a str,
 }
@@ -30,6 +32,14 @@ impl Suffixes for NameSuffixes<'_> {
     fn lasting(&mut self, what: &str) -> String {
         suffix_of(fnv1a(self.uid.bytes().chain([b'/']).chain(what.bytes())))
     }
+}
+
+/// The suffix of the name of a template, derived from its content: one that was created right before the process died is
+/// found again.
+pub(super) fn of_content(uid: &str, place: &Place, template: &Value) -> u64 {
+    let kind = |field: &str| template.get(field).map(Value::to_string).unwrap_or_default();
+    let text = format!("{uid}/{place:?}/{}/{}/{}", kind("apiVersion"), kind("kind"), kind("spec"));
+    fnv1a(text.bytes())
 }
 
 /// FNV-1a with 64 bits: unlike the hasher of the standard library it stays the same.
@@ -52,6 +62,16 @@ mod tests {
         let mut others = NameSuffixes { uid: "6f0c7a0e-2b0f-4b5e-8f57-0d5f3f1f7a11" };
         assert_ne!(plane, others.lasting("control-plane"));
         assert_eq!(plane.len(), 5);
+    }
+
+    #[test]
+    fn a_template_is_named_by_its_content() {
+        let template = |size: &str, label: &str| serde_json::json!({"kind": "K", "metadata": {"labels": {"a": label}}, "spec": {"size": size}});
+        let name = |place: &Place, template: &Value| of_content("u", place, template);
+        let (a, b) = (Place::Bootstrap("a".to_owned()), Place::Bootstrap("b".to_owned()));
+        assert_eq!(name(&a, &template("s", "x")), name(&a, &template("s", "y")));
+        assert_ne!(name(&a, &template("s", "x")), name(&a, &template("l", "x")));
+        assert_ne!(name(&a, &template("s", "x")), name(&b, &template("s", "x")));
     }
 
     #[test]

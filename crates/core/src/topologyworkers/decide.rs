@@ -10,15 +10,15 @@ pub(super) fn is_of_topology(labels: &BTreeMap<String, String>) -> bool {
     labels.contains_key(OWNED)
 }
 
-/// The templates that a MachineDeployment and its MachineSets refer to, apart from those that are being deleted.
+/// The templates that MachineDeployments and MachineSets refer to, apart from those that are being deleted.
 pub(super) fn in_use<'a>(
-    deployment: Option<&'a MachineDeployment>,
+    deployments: &'a [MachineDeployment],
     sets: &'a [MachineSet],
 ) -> HashSet<&'a ContractVersionedObjectReference> {
     let sets = sets.iter().filter(|set| set.metadata.deletion_timestamp.is_none());
-    let deployment = deployment.filter(|one| one.metadata.deletion_timestamp.is_none());
+    let deployments = deployments.iter().filter(|one| one.metadata.deletion_timestamp.is_none());
     let of_sets = sets.map(|set| &set.spec.template);
-    of_sets.chain(deployment.map(|one| &one.spec.template)).flat_map(references).collect()
+    of_sets.chain(deployments.map(|one| &one.spec.template)).flat_map(references).collect()
 }
 
 /// The references of a template of machines that are not in use.
@@ -65,7 +65,7 @@ mod tests {
             (vec![set("b1", "i1", true)], vec!["b1", "i1"]),
             (vec![set("b2", "i2", false), set("b1", "i1", false)], vec![]),
         ] {
-            let in_use = in_use(None, &others);
+            let in_use = in_use(&[], &others);
             let unused = unused(&leaving.spec.template, &in_use);
             let names: Vec<&str> = unused.iter().map(|reference| reference.name.as_str()).collect();
             assert_eq!(names, expected);
@@ -79,8 +79,8 @@ mod tests {
             .expect("a MachineDeployment")
         };
         let (kept, leaves) = (deployment(None), deployment(Some("2026-01-01T00:00:00Z")));
-        assert!(unused(&leaving.spec.template, &in_use(Some(&kept), &[])).is_empty());
-        assert_eq!(unused(&leaving.spec.template, &in_use(Some(&leaves), &[])).len(), 2);
+        assert!(unused(&leaving.spec.template, &in_use(&[kept], &[])).is_empty());
+        assert_eq!(unused(&leaving.spec.template, &in_use(&[leaves], &[])).len(), 2);
     }
 
     #[test]

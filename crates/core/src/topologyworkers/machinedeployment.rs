@@ -40,8 +40,8 @@ impl Reconciler for TopologyMachineDeploymentReconciler {
         {
             return Ok(Next::Changed);
         }
-        let sets = observe::machine_sets(core, &namespace, &object.name_any()).await?;
-        let in_use = decide::in_use(None, &sets);
+        let (deployments, sets) = observe::users(core, &namespace, &object.spec.cluster_name).await?;
+        let in_use = decide::in_use(&deployments, &sets);
         let unused = decide::unused(&object.spec.template, &in_use);
         act::delete_templates(core, &namespace, &object.spec.cluster_name, &unused).await?;
         act::delete_health_check(core, &namespace, &object.name_any()).await?;

@@ -2,14 +2,13 @@
 
 use capstan_api::core::MachineSet;
 use capstan_controller::patch::Patcher;
-use capstan_controller::{Error, Next, Reconciler, Result, finalizers, owners};
+use capstan_controller::{Next, Reconciler, Result, finalizers};
 use kube::ResourceExt as _;
 use std::sync::Arc;
 
 use super::names::MACHINE_SET_FINALIZER as FINALIZER;
 use super::{act, decide, observe};
 use crate::Core;
-use crate::names::GROUP;
 
 /// Deletes the templates of MachineSets of a topology.
 pub struct TopologyMachineSetReconciler {
@@ -41,16 +40,8 @@ impl Reconciler for TopologyMachineSetReconciler {
         {
             return Ok(Next::Changed);
         }
-        let Some(owner) = owners::of_kind(&object.metadata, "MachineDeployment", GROUP) else {
-            let field = format!("MachineSet {namespace}/{} metadata.ownerReferences", object.name_any());
-            let what =
-                "has no MachineDeployment, so it is not known which templates are still used: add the owner";
-            return Err(Error::user(field, what));
-        };
-        // The MachineDeployment first: a MachineSet that it makes after that has a template that it refers to.
-        let deployment = observe::machine_deployment(core, &namespace, &owner.name).await?;
-        let sets = observe::machine_sets(core, &namespace, &owner.name).await?;
-        let in_use = decide::in_use(deployment.as_ref(), &sets);
+        let (deployments, sets) = observe::users(core, &namespace, &object.spec.cluster_name).await?;
+        let in_use = decide::in_use(&deployments, &sets);
         let unused = decide::unused(&object.spec.template, &in_use);
         act::delete_templates(core, &namespace, &object.spec.cluster_name, &unused).await?;
         let mut updated = object.as_ref().clone();

@@ -1,11 +1,13 @@
-//! Reads what still uses the templates of a MachineDeployment, live: they are deleted if nothing does. Reads only.
+//! Reads what still uses templates, live: those that nothing uses are deleted. Reads only.
 
 use capstan_api::core::{Cluster, MachineDeployment, MachineSet};
-use capstan_api::meta::labels;
 use capstan_controller::error::Doing as _;
 use capstan_controller::{Result, pause};
+use k8s_openapi::NamespaceResourceScope;
+use kube::Resource;
 use kube::api::ListParams;
-use kube::{Resource, ResourceExt as _};
+use serde::de::DeserializeOwned;
+use std::fmt::Debug;
 
 use crate::Core;
 
@@ -19,20 +21,24 @@ where
     Ok(pause::reason(cluster.as_deref(), &K::kind(&()), object.meta()).is_some())
 }
 
-/// The MachineDeployment, if it exists.
-pub(super) async fn machine_deployment(
+/// The MachineDeployments and MachineSets of a Cluster. MachineDeployments first: a MachineSet that is made after that has
+/// templates that its MachineDeployment refers to.
+pub(super) async fn users(
     core: &Core,
     namespace: &str,
-    name: &str,
-) -> Result<Option<MachineDeployment>> {
-    let found = core.api::<MachineDeployment>(namespace).get_opt(name).await;
-    found.doing(|| format!("cannot read MachineDeployment {namespace}/{name}"))
+    cluster: &str,
+) -> Result<(Vec<MachineDeployment>, Vec<MachineSet>)> {
+    let mut deployments: Vec<MachineDeployment> = list(core, namespace).await?;
+    deployments.retain(|one| one.spec.cluster_name == cluster);
+    let mut sets: Vec<MachineSet> = list(core, namespace).await?;
+    sets.retain(|one| one.spec.cluster_name == cluster);
+    Ok((deployments, sets))
 }
 
-/// The MachineSets of a MachineDeployment.
-pub(super) async fn machine_sets(core: &Core, namespace: &str, deployment: &str) -> Result<Vec<MachineSet>> {
-    let all = core.api::<MachineSet>(namespace).list(&ListParams::default()).await;
-    let mut found = all.doing(|| format!("cannot list MachineSets in {namespace}"))?.items;
-    found.retain(|set| set.labels().get(labels::DEPLOYMENT_NAME).is_some_and(|name| name == deployment));
-    Ok(found)
+async fn list<K>(core: &Core, namespace: &str) -> Result<Vec<K>>
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Debug + DeserializeOwned,
+{
+    let found = core.api::<K>(namespace).list(&ListParams::default()).await;
+    Ok(found.doing(|| format!("cannot list {} in {namespace}", K::plural(&())))?.items)
 }

@@ -59,9 +59,10 @@ fn one(
         .ok_or_else(|| ComputeError::NoTemplates { kind: KIND, class: topology.class.clone() })?;
 
     let prefix = format!("{}-{}-", cluster.name, topology.name);
-    let mut object_of = |template: &Value, exists: bool, path: &[&str]| {
+    let mut object_of = |template: &Value, what: &str, exists: bool, path: &[&str]| {
         let known = current.filter(|_| exists).and_then(|current| object::get(&current.object, path));
-        let name = name_of_ref(known).unwrap_or_else(|| names::from_prefix(&prefix, suffixes));
+        let what = format!("pool/{}/{what}", topology.name);
+        let name = name_of_ref(known).unwrap_or_else(|| names::lasting_from_prefix(&prefix, &what, suffixes));
         let mut clone = Cloned::plain(name, Some(cluster.owner()), cluster);
         clone.labels.insert(POOL_NAME.to_string(), topology.name.clone());
         clone.object(template)
@@ -70,11 +71,13 @@ fn one(
     let has_infrastructure = current.is_some_and(|current| current.infrastructure.is_some());
     let bootstrap = object_of(
         &templates.bootstrap,
+        "bootstrap",
         has_bootstrap,
         &["spec", "template", "spec", "bootstrap", "configRef"],
     );
     let infrastructure = object_of(
         &templates.infrastructure,
+        "infrastructure",
         has_infrastructure,
         &["spec", "template", "spec", "infrastructureRef"],
     );

@@ -2,6 +2,7 @@
 
 use capstan_controller::Result;
 use capstan_topology::intent::intent;
+use capstan_topology::metadata::OWNED;
 use capstan_topology::validation::same_object;
 use kube::api::{Api, DynamicObject};
 use kube::{Resource, ResourceExt as _};
@@ -26,7 +27,12 @@ impl Writer<'_> {
     ) -> Result<bool> {
         let api = self.api_of(desired).await?;
         let (of_kind, name) = named(desired);
-        let Some(current) = current else {
+        // One that was created right before the process died has its name.
+        let found = match current {
+            Some(_) => None,
+            None => self.found(desired).await?,
+        };
+        let Some(current) = current.or(found.as_ref()) else {
             self.create(&api, desired).await?;
             let message = format!("Created {of_kind} {}", self.quoted(name));
             self.note(events::CREATED, message);
@@ -41,6 +47,17 @@ impl Writer<'_> {
             self.note(events::UPDATED, message);
         }
         Ok(false)
+    }
+
+    /// The object that has the name of a desired one, if the topology has made it.
+    pub(super) async fn found(&self, desired: &Value) -> Result<Option<DynamicObject>> {
+        let (kind, name) = named(desired);
+        let api_version = text(desired, "/apiVersion");
+        let found = self.core.externals.get_version((api_version, kind), &self.namespace, name).await?;
+        let is_ours = |object: &DynamicObject| {
+            object.labels().contains_key(OWNED) && object.metadata.deletion_timestamp.is_none()
+        };
+        Ok(found.filter(is_ours))
     }
 
     /// Creates an object.

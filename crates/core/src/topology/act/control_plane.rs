@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use super::super::names::events;
 use super::super::observe::kind;
+use super::template::Referrer;
 use super::{Writer, named};
 
 impl Writer<'_> {
@@ -22,7 +23,16 @@ impl Writer<'_> {
         }
         let objects = self.objects;
         let template = objects.control_plane_machines.as_ref();
-        let created = self.template(&Place::ControlPlane, template, compatible_objects).await?;
+        let referrer = match &objects.control_plane {
+            Some(object) => Some(Referrer {
+                api: self.api_of(&self.computed.desired.control_plane.object).await?,
+                name: object.name_any(),
+                generation: object.metadata.generation,
+            }),
+            None => None,
+        };
+        let created =
+            self.template(&Place::ControlPlane, template, referrer.as_ref(), compatible_objects).await?;
         let desired = self.computed.desired.control_plane.object.clone();
         let written = self.object(objects.control_plane.as_ref(), &desired, Some("/spec/version")).await;
         if let Err(error) = written {

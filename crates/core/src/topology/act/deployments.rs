@@ -7,13 +7,14 @@ use capstan_topology::metadata::DEPLOYMENT_NAME;
 use capstan_topology::rotation::Place;
 use capstan_topology::validation::compatible_objects;
 use kube::ResourceExt as _;
-use kube::api::{Api, DynamicObject};
+use kube::api::Api;
+use kube::core::ApiResource;
 use serde_json::Value;
 
 use super::super::names::events;
 use super::super::observe::{Deployment, topology_names, value};
 use super::base::change;
-use super::template::Created;
+use super::template::{Created, Referrer};
 use super::{Writer, named};
 
 const VERSION: &str = "/spec/template/spec/version";
@@ -59,15 +60,23 @@ impl Writer<'_> {
     }
 
     /// Both templates of a MachineDeployment. If the second fails, the first is deleted again.
-    async fn templates(
-        &mut self,
-        name: &str,
-        bootstrap: Option<&DynamicObject>,
-        infrastructure: Option<&DynamicObject>,
-    ) -> Result<Vec<Created>> {
+    async fn templates(&mut self, name: &str, current: Option<&Deployment>) -> Result<Vec<Created>> {
+        let referrer = current.map(|current| Referrer {
+            api: Api::namespaced_with(
+                self.core.client.clone(),
+                &self.namespace,
+                &ApiResource::erase::<MachineDeployment>(&()),
+            ),
+            name: current.object.name_any(),
+            generation: current.object.metadata.generation,
+        });
+        let referrer = referrer.as_ref();
         let place = Place::Infrastructure(name.to_owned());
-        let first = self.template(&place, infrastructure, compatible_objects).await?;
-        match self.template(&Place::Bootstrap(name.to_owned()), bootstrap, any_kind).await {
+        let template = current.and_then(|current| current.infrastructure.as_ref());
+        let first = self.template(&place, template, referrer, compatible_objects).await?;
+        let place = Place::Bootstrap(name.to_owned());
+        let template = current.and_then(|current| current.bootstrap.as_ref());
+        match self.template(&place, template, referrer, any_kind).await {
             Ok(second) => Ok(first.into_iter().chain(second).collect()),
             Err(error) => {
                 self.discard(first.into_iter().collect(), &error).await;
@@ -77,7 +86,7 @@ impl Writer<'_> {
     }
 
     async fn create_deployment(&mut self, api: &Api<MachineDeployment>, name: &str) -> Result<()> {
-        let created = self.templates(name, None, None).await?;
+        let created = self.templates(name, None).await?;
         let Some(desired) = self.computed.desired.machine_deployments.get(name).cloned() else {
             return Ok(());
         };
@@ -107,8 +116,7 @@ impl Writer<'_> {
         if self.computed.progress.machine_deployments.pending.contains(&of_kind) {
             return Ok(());
         }
-        let created =
-            self.templates(name, current.bootstrap.as_ref(), current.infrastructure.as_ref()).await?;
+        let created = self.templates(name, Some(current)).await?;
         let Some(desired) = self.computed.desired.machine_deployments.get(name) else { return Ok(()) };
         match self.apply(api, current.object.as_ref(), &desired.object).await {
             Ok(false) => Ok(()),

@@ -75,6 +75,9 @@ impl Writer<'_> {
     }
 
     async fn create_part(&mut self, part: &serde_json::Value) -> Result<Option<Created>> {
+        if self.found(part).await?.is_some() {
+            return Ok(None);
+        }
         let api = self.api_of(part).await?;
         let made = self.create(&api, part).await?;
         let (kind, name) = named(part);
