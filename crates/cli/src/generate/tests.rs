@@ -151,7 +151,7 @@ fn the_manifest_of_the_webhooks_is_committed() {
 #[test]
 fn the_manifest_of_the_webhooks_fits_the_core_provider() {
     use capstan_components::{Options, Provider, Version, components};
-    let version = Version::parse("v0.1.0").unwrap();
+    let version: Version = "v0.1.0".parse().unwrap();
     let core = components(Provider::Core, &Options::of(Provider::Core, version));
     let of =
         |objects: &[Value], kind: &str| objects.iter().find(|object| object["kind"] == kind).unwrap().clone();
