@@ -527,7 +527,8 @@ async fn workers_that_an_old_topology_does_not_know_are_not_deleted() -> Result<
     stage.until_reconciled().await?;
     let before = stage.deployment("a").await?;
 
-    let reconciled = TopologyReconciler::new(Core::new(stage.client.clone())).reconcile(Arc::new(old)).await;
+    let reconciler = TopologyReconciler::new(Core::new(stage.client.clone()));
+    let reconciled = Box::pin(reconciler.reconcile(Arc::new(old))).await;
     let error = reconciled.err().context("workers of a newer topology were taken for deleted ones")?;
     ensure!(matches!(error, capstan_controller::Error::Conflict { .. }), "{error:?}");
     let after = stage.deployment("a").await?;
