@@ -45,7 +45,7 @@ pub(crate) enum Verb {
     Demo(DemoArgs),
 
     /// Run the management plane: API server, store and controllers in one process
-    Up(UpArgs),
+    Up(Box<UpArgs>),
 
     /// Write all data of an embedded plane to a file, whether the plane runs or not
     Backup(BackupArgs),
