@@ -472,7 +472,7 @@ mod tests {
             (
                 "it is drained",
                 held("Fri 01:00-02:00", |m| {
-                    m.plan.as_mut().expect("a plan").drain_since = Some(Timestamp::UNIX_EPOCH)
+                    m.plan.as_mut().expect("a plan").drain_since = Some(Timestamp::UNIX_EPOCH);
                 }),
             ),
             ("it is unhealthy", held("Fri 01:00-02:00", |m| m.is_unhealthy = true)),
