@@ -36,7 +36,7 @@ async fn a_cluster_of_a_class_lives_on_simulated_hosts() {
     user.reconciled().await;
     let first = user.machines().unwrap();
 
-    user.patch(json!([{"op": "replace", "path": "/spec/topology/workers/machineDeployments/0/replicas", "value": 3}]));
+    user.patch(&json!([{"op": "replace", "path": "/spec/topology/workers/machineDeployments/0/replicas", "value": 3}]));
     user.machines_run(4, OLD).await;
     let machines = user.machines().unwrap();
     assert!(machines.is_superset(&first), "{first:?} {machines:?}");
@@ -82,7 +82,7 @@ impl User {
     }
 
     /// Changes the Cluster.
-    fn patch(&self, patch: Value) {
+    fn patch(&self, patch: &Value) {
         let patch = patch.to_string();
         self.kubectl(&["patch", "cluster", "shop", "--type=json", "-p", &patch], "").unwrap();
     }
@@ -128,7 +128,7 @@ impl User {
     /// Labels change objects, settings change machines, and neither replaces a Machine.
     async fn labels_and_settings_reach_the_machines(&self, machines: &BTreeSet<String>) {
         let path = "/spec/topology/workers/machineDeployments/0/metadata";
-        self.patch(json!([
+        self.patch(&json!([
             {"op": "add", "path": path, "value": {"labels": {"team": "shop"}}},
             {"op": "add", "path": "/spec/topology/variables/-",
                 "value": {"name": "workerSettings", "value": {"kubelet-arg": ["max-pods=50"]}}},
@@ -168,7 +168,7 @@ impl User {
 
     /// The control plane is upgraded before the workers, and every Machine stays.
     async fn upgrades(&self, machines: &BTreeSet<String>) {
-        self.patch(json!([{"op": "replace", "path": "/spec/topology/version", "value": NEW}]));
+        self.patch(&json!([{"op": "replace", "path": "/spec/topology/version", "value": NEW}]));
         let mut was_upgrading = false;
         eventually(DEADLINE, "the workers to get the new version", async || {
             // Read before the control plane, which never goes back.
@@ -225,9 +225,9 @@ impl User {
     async fn loses_a_deployment(&self, machines: &BTreeSet<String>) {
         let more = json!({"class": "worker", "name": "more", "replicas": 1});
         let list = "/spec/topology/workers/machineDeployments";
-        self.patch(json!([{"op": "add", "path": format!("{list}/-"), "value": more}]));
+        self.patch(&json!([{"op": "add", "path": format!("{list}/-"), "value": more}]));
         self.machines_run(5, NEW).await;
-        self.patch(json!([{"op": "remove", "path": format!("{list}/1")}]));
+        self.patch(&json!([{"op": "remove", "path": format!("{list}/1")}]));
         eventually(DEADLINE, "the second MachineDeployment to be gone", async || {
             let all = self.get(&["machines"])?["items"].as_array().map_or(0, Vec::len);
             ensure!(all == 4, "{all} Machines");
@@ -249,7 +249,7 @@ impl User {
         let worker = &mut class["spec"]["workers"]["machineDeployments"][0];
         worker["metadata"] = json!({"labels": {"class": "other"}});
         self.kubectl(&["create", "-f", "-"], &class.to_string()).unwrap();
-        self.patch(json!([{"op": "replace", "path": "/spec/topology/classRef/name", "value": "other"}]));
+        self.patch(&json!([{"op": "replace", "path": "/spec/topology/classRef/name", "value": "other"}]));
         eventually(DEADLINE, "the label of the other class", async || {
             let labelled = self.list("machines")?;
             let labelled =
