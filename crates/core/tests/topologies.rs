@@ -520,18 +520,23 @@ async fn an_upgrade_goes_through_the_control_plane_first() -> Result<()> {
 #[tokio::test]
 async fn workers_that_an_old_topology_does_not_know_are_not_deleted() -> Result<()> {
     let stage = Stage::start().await?;
-    stage.create(cluster(|object| workers(object)["machineDeployments"] = json!([]))).await?;
-    let old: Cluster = serde_json::from_value(serde_json::to_value(stage.until_reconciled().await?)?)?;
-    let added = json!([{"class": "worker", "name": "a", "replicas": 0}]);
-    stage.change(|object| workers(object)["machineDeployments"] = added.clone()).await?;
-    stage.until_reconciled().await?;
-    let before = stage.deployment("a").await?;
+    let one = |name: &str| json!({"class": "worker", "name": name, "replicas": 0});
+    stage
+        .create(cluster(|object| workers(object)["machineDeployments"] = json!([one("a"), one("b")])))
+        .await?;
+    let cluster = stage.until_reconciled().await?;
+    let before = stage.deployment("b").await?;
+    // As it was before the second one was added.
+    let mut old = serde_json::to_value(&cluster)?;
+    workers(&mut old)["machineDeployments"] = json!([one("a")]);
+    old["metadata"]["generation"] = json!(cluster.metadata.generation.context("a generation")? - 1);
+    let old: Cluster = serde_json::from_value(old)?;
 
     let reconciler = TopologyReconciler::new(Core::new(stage.client.clone()));
     let reconciled = Box::pin(reconciler.reconcile(Arc::new(old))).await;
     let error = reconciled.err().context("workers of a newer topology were taken for deleted ones")?;
     ensure!(matches!(error, capstan_controller::Error::Conflict { .. }), "{error:?}");
-    let after = stage.deployment("a").await?;
+    let after = stage.deployment("b").await?;
     ensure!(after.uid() == before.uid() && after.metadata.deletion_timestamp.is_none(), "{after:?}");
     Ok(())
 }
