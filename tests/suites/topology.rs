@@ -128,10 +128,13 @@ impl User {
     /// Labels change objects, settings change machines, and neither replaces a Machine.
     async fn labels_and_settings_reach_the_machines(&self, machines: &BTreeSet<String>) {
         let path = "/spec/topology/workers/machineDeployments/0/metadata";
+        // Admission has set the defaults of all variables.
+        let cluster = self.list("clusters").unwrap().remove(0);
+        let variables = cluster["spec"]["topology"]["variables"].as_array().unwrap();
+        let place = variables.iter().position(|one| one["name"] == "workerSettings").unwrap();
         self.patch(&json!([
             {"op": "add", "path": path, "value": {"labels": {"team": "shop"}}},
-            {"op": "add", "path": "/spec/topology/variables/-",
-                "value": {"name": "workerSettings", "value": {"kubelet-arg": ["max-pods=50"]}}},
+            {"op": "replace", "path": format!("/spec/topology/variables/{place}/value"), "value": {"kubelet-arg": ["max-pods=50"]}},
         ]));
         eventually(DEADLINE, "label and settings to reach the workers", async || {
             let labelled = self.list("machines")?;
