@@ -3,7 +3,6 @@
 
 #![cfg(test)]
 
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 

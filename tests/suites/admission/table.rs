@@ -67,7 +67,7 @@ fn rejected(field: &'static str) -> Expected {
 }
 
 fn admitted<const N: usize>(fields: [(&'static str, Value); N]) -> Expected {
-    Expected::Admitted(fields.to_vec())
+    Expected::Admitted(Vec::from(fields))
 }
 
 const CLUSTER: &str = "cluster.x-k8s.io/cluster-name";
