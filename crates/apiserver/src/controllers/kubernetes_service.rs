@@ -86,8 +86,8 @@ impl Controller for Publisher {
                 created => created.map(|_| Vec::new()),
             };
         };
-        // An update that changes nothing would compile the schemas of both kinds at every start, which takes more time and
-        // memory than all the rest of a start.
+        // An update that changes nothing would compile the schemas of both kinds at every start, which takes more memory
+        // than all the rest of a start.
         let fields = || wanted.as_object().into_iter().flatten().filter(|(field, _)| *field != "metadata");
         let current = stored.value.once();
         if fields().all(|(field, value)| current.get(field).is_some_and(|found| contains(found, value))) {
