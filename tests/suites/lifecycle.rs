@@ -257,7 +257,7 @@ impl Folder {
     }
 }
 
-/// Somebody with kubectl.
+/// A user with kubectl.
 struct User {
     kubeconfig: PathBuf,
 }

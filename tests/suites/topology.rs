@@ -59,7 +59,7 @@ fn manifests() -> String {
     format!("{}---\n{manifests}", simulated_hosts(6))
 }
 
-/// Somebody with kubectl.
+/// A user with kubectl.
 struct User {
     kubeconfig: PathBuf,
 }

@@ -34,8 +34,7 @@ const fn operation(of: apiserver::Operation) -> Operation {
     }
 }
 
-/// The write, if it is about a kind and version that have rules. Other versions are converted by the webhooks of whoever serves
-/// them.
+/// The write, if there are rules for its kind in this version. There are none for other versions of a kind.
 fn write<'a>(request: &AdmissionRequest<'a>) -> Option<Write<'a>> {
     let kind = Kind::find(request.group, request.kind).filter(|_| request.version == VERSION)?;
     let operation = operation(request.operation);

@@ -428,7 +428,7 @@ async fn templates_are_replaced_by_content_and_labels_are_not_content() -> Resul
     let machines = machines.get(name.as_str().context("a name")?).await?;
     ensure!(machines.data["spec"]["template"]["spec"]["size"] == "large");
 
-    // A field of an item of a list that nobody merges: only a dry run shows that it is gone.
+    // A field of an item of an atomic list: only a dry run shows that it is gone.
     stage.template("TestConfigTemplate", "other", &json!({"files": [{"path": "/a"}]})).await?;
     let classes = stage.api(CORE, "ClusterClass");
     let mut class = serde_json::to_value(classes.get("class").await?)?;

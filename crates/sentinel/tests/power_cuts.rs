@@ -154,7 +154,7 @@ async fn a_power_cut_at_any_operation_ends_where_the_run_would_have_ended() {
 }
 
 /// Everything is as without a power cut. One in the middle of making a folder above a file leaves that for root only: the next process
-/// cannot tell it from one that somebody has made so.
+/// cannot distinguish it from a folder that an administrator has made private.
 fn is_as_wanted(found: &[(String, Node)], wanted: &[(String, Node)], death: Death, case: &str) {
     let paths = |nodes: &[(String, Node)]| nodes.iter().map(|(path, _)| path.clone()).collect::<Vec<_>>();
     assert_eq!(paths(found), paths(wanted), "{case}");
